@@ -1,0 +1,1 @@
+"""Checkpoint to Triton: the helper library behind the workshop's notebooks."""
