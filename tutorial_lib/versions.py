@@ -42,7 +42,7 @@ class Release:
         max_opset: highest official ai.onnx opset that ONNX Runtime loads.
         tensorrt: TensorRT of the tensorrt backend; plans must come from this very version.
         cuda: CUDA toolkit of the image.
-        min_driver: driver branch of that toolkit. Data-center GPUs may use an older one, see `compat_drivers`.
+        min_driver: driver branch of that toolkit; data-center GPUs may use an older one of `compat_drivers`.
         compat_drivers: oldest driver of each older branch that the image's CUDA compatibility package accepts
             on data-center GPUs; None when the release's own page was not available.
         python: Python of the image, which runs the Python backend's stub.
@@ -52,8 +52,8 @@ class Release:
         ONNX Runtime, CUDA, its driver and Python:
         https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md
         CUDA and compat_drivers: `source`. Its sentence on the driver lags behind its CUDA in some releases
-        (25.03: CUDA 12.8, "560 or later"), so min_driver follows the driver that the table above pairs with CUDA.
-        max_ir, max_opset: found by loading graphs of rising IR and opset in the PyPI wheel of each ONNX Runtime;
+        (25.03: CUDA 12.8, "560 or later"), so min_driver follows the driver the table above pairs with CUDA.
+        max_ir, max_opset: measured by loading graphs of rising IR and opset in each ONNX Runtime's PyPI wheel;
         they agree with https://github.com/onnx/onnx/blob/main/docs/Versioning.md
         Triton: one minor version a month. 24.05, 24.12 and their TensorRT:
         https://docs.twcloud.ai/en/docs/concepts-tutorials/twcc/ccs/concepts/images/triton-inference-server/
@@ -83,7 +83,7 @@ class Release:
         return image(self.tag)
 
 
-# From 24.10 on, the pages name R545 both as accepted and as "not forward-compatible"; the refusal is believed.
+# From 24.10 on, the pages call R545 both accepted and "not forward-compatible"; the refusal is believed.
 _R470_TO_R535 = ("470.57", "525.85", "535.86")
 
 _ROWS = (

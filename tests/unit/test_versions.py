@@ -113,7 +113,7 @@ def test_embedded_server_belongs_to_the_default_target():
 
 def test_embedded_version_follows_the_wheel_s_pin():
     dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    # another wheel carries another Triton: look at its /v2, then change EMBEDDED_TRITON and this line together
+    # another wheel carries another Triton: ask its /v2, then change EMBEDDED_TRITON and this line together
     assert [d for d in dependencies if d.startswith("nvidia-pytriton")] == ["nvidia-pytriton==0.7.0"]
     assert EMBEDDED_TRITON == "2.51.0"
 
@@ -135,7 +135,8 @@ def test_variable_names_another_target(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("tag", "nearest"), [("24.09", "24.10"), ("24.04", "24.05"), ("27.01", "25.06"), ("23.10", "24.05"), ("25.02", "25.03")]
+    ("tag", "nearest"),
+    [("24.09", "24.10"), ("24.04", "24.05"), ("27.01", "25.06"), ("23.10", "24.05"), ("25.02", "25.03")],
 )
 def test_unknown_target_names_the_known_tags_and_the_nearest(monkeypatch, tag, nearest):
     monkeypatch.setenv(versions.TARGET_VARIABLE, tag)
