@@ -53,13 +53,13 @@ class Release:
         https://github.com/triton-inference-server/server/blob/main/docs/introduction/compatibility.md
         CUDA and compat_drivers: `source`. Its sentence on the driver lags behind its CUDA in some releases
         (25.03: CUDA 12.8, "560 or later"), so min_driver follows the driver the table above pairs with CUDA.
-        max_ir, max_opset: measured by loading graphs of rising IR and opset in each ONNX Runtime's PyPI wheel;
+        max_ir, max_opset: measured by loading graphs of rising IR and opset in the runtime's PyPI wheel;
         they agree with https://github.com/onnx/onnx/blob/main/docs/Versioning.md
         Triton: one minor version a month. 24.05, 24.12 and their TensorRT:
         https://docs.twcloud.ai/en/docs/concepts-tutorials/twcc/ccs/concepts/images/triton-inference-server/
         25.06: https://www.sourceforge.net/projects/triton-inference-server.mirror/files/v2.59.0
         TensorRT of 25.01, 25.03, 25.06: the first table, rows built on those months' base images.
-        24.12: NVIDIA's user guide of 2.53.0 says ONNX Runtime 1.19.2, the table 1.20.1; the caps are the same.
+        24.12: the user guide of 2.53.0 says ONNX Runtime 1.19.2, the table 1.20.1; both have the same caps.
     """
 
     tag: str
@@ -85,10 +85,11 @@ class Release:
 
 # From 24.10 on, the pages call R545 both accepted and "not forward-compatible"; the refusal is believed.
 _R470_TO_R535 = ("470.57", "525.85", "535.86")
+_R470_TO_R545 = (*_R470_TO_R535, "545.23")
 
 _ROWS = (
     # tag, Triton, ONNX Runtime, IR, opset, TensorRT, CUDA, driver, compat drivers, Python
-    Release("24.05", "2.46.0", "1.18.0", 10, 21, "10.0.1.6", "12.4.1", 550, (*_R470_TO_R535, "545.23"), "3.10"),
+    Release("24.05", "2.46.0", "1.18.0", 10, 21, "10.0.1.6", "12.4.1", 550, _R470_TO_R545, "3.10"),
     Release("24.08", "2.49.0", "1.18.1", 10, 21, None, "12.6.0", 560, None, "3.10"),
     Release("24.10", "2.51.0", "1.19.2", 10, 21, None, "12.6.2", 560, _R470_TO_R535, "3.10"),
     Release("24.12", "2.53.0", "1.20.1", 10, 21, "10.7.0.23", "12.6.3", 560, _R470_TO_R535, "3.12"),
