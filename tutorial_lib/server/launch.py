@@ -1,0 +1,268 @@
+"""`serve()`: start, find again, or attach to a Triton server."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import shutil
+import subprocess
+import threading
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tutorial_lib.errors import RepositoryError, ServerError, WorkshopError
+from tutorial_lib.paths import workspace
+from tutorial_lib.repository.layout import find_repository, models_of
+from tutorial_lib.server import container
+from tutorial_lib.server.control import Control
+from tutorial_lib.server.locate import backend_directory, find_installation, server_environment
+from tutorial_lib.server.options import MODES, ServerOptions, address_arguments
+from tutorial_lib.server.ports import LOOPBACK, choose
+from tutorial_lib.server.process import ServerProcess
+from tutorial_lib.server.server import Server
+from tutorial_lib.server.weights import require_weights
+from tutorial_lib.versions import TARGET, cpu_count, target
+
+TIERS = ("auto", "container", "attached")
+START_ATTEMPTS = 3  # a free port can be taken between choosing it and Triton listening on it
+
+_servers: dict[tuple, Server] = {}
+_lock = threading.RLock()
+_numbers = itertools.count(1)
+
+
+class ModelNotLoaded(UserWarning):
+    """The server runs, but a model it was asked to load did not load."""
+
+
+def serve(
+    repository: Path | str | Sequence[Path | str] | None = None,
+    *,
+    models: Sequence[str] | None = None,
+    url: str = "",
+    tier: str = "auto",
+    model_control_mode: str = "explicit",
+    strict_readiness: bool = True,
+    exit_on_error: bool = False,
+    disable_auto_complete_config: bool = False,
+    backend_config: Mapping[tuple[str, str], str] | None = None,
+    http_port: int | None = None,
+    grpc_port: int | None = None,
+    metrics_port: int | None = None,
+    extra_arguments: Sequence[str] = (),
+    startup_timeout_s: float = 120.0,
+    image_tag: str = TARGET,
+    gpus: str = "",
+) -> Server:
+    """Start a Triton server for this Python process, or find the one that runs already.
+
+    Called again with the same arguments it returns the running server. The server listens on
+    loopback only and ends with this process, however the process ends.
+
+    Args:
+        repository: one model repository or several; by default the workspace's.
+        models: models to load at start (explicit mode); None loads all there are, [] none.
+        url: the HTTP base of a server that runs already; then nothing is started or stopped here
+            ("attached"). TRITON_GRPC_URL and TRITON_METRICS_URL may name its other two addresses.
+        tier: "auto" (the Triton on this machine), "container" (the NGC image through Docker) or "attached".
+        model_control_mode: "explicit", "none" or "poll", as Triton's flag.
+        strict_readiness: as Triton's flag: ready only when every model is.
+        exit_on_error: as Triton's flag: do not start at all when a model does not load.
+        disable_auto_complete_config: as Triton's flag: take config.pbtxt as written.
+        backend_config: (backend, setting) → value, as Triton's --backend-config.
+        http_port: a port, or None for a free one; likewise grpc_port and metrics_port.
+        extra_arguments: further flags for tritonserver, passed through unchanged.
+        startup_timeout_s: the longest to wait, model loading included.
+        image_tag: the NGC release, on the container tier.
+        gpus: Docker's --gpus value, on the container tier.
+
+    Raises:
+        RepositoryError: the repository or a named model is not there, or its weights are not made yet.
+        PortInUseError: a port that was given is taken.
+        SetupError: there is no Triton to start here.
+        ServerError: it did not start; with the decisive log lines.
+    """
+    if tier not in TIERS:
+        raise ServerError(f"tier: found '{tier}', expected one of {', '.join(TIERS)}.")
+    if model_control_mode not in MODES:
+        raise ServerError(f"model_control_mode: found '{model_control_mode}', expected one of {', '.join(MODES)}.")
+    if tier == "attached" and not url:
+        raise ServerError("tier 'attached': found no url.", action="Give url='http://HOST:8000'.")
+    if url:
+        return _remember(("attached", url), lambda: attach(url))
+    options = ServerOptions(
+        repositories=_repositories(repository),
+        models=None if models is None else tuple([models] if isinstance(models, str) else models),
+        model_control_mode=model_control_mode,
+        strict_readiness=strict_readiness,
+        exit_on_error=exit_on_error,
+        disable_auto_complete_config=disable_auto_complete_config,
+        backend_config=dict(backend_config or {}),
+        extra_arguments=tuple(extra_arguments),
+    )
+    ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
+    key = (tier, repr(options), tuple(ports.items()), image_tag, gpus, str(workspace().root))
+    return _remember(key, lambda: _start(options, ports, tier, startup_timeout_s, image_tag, gpus))
+
+
+def attach(url: str) -> Server:
+    """Use a server that runs already; it is not stopped from here.
+
+    Args:
+        url: its HTTP base; a missing scheme is taken as http.
+
+    Raises:
+        ServerError: nothing there answers as Triton's HTTP endpoint does.
+    """
+    base = url if "://" in url else f"http://{url}"
+    host = urlsplit(base).hostname or LOOPBACK
+    control = Control(base)
+    if not control.alive():
+        control.close()
+        raise ServerError(
+            f"{base}: found no Triton that answers GET /v2/health/live.",
+            action="Give the HTTP port (Triton's default is 8000; 8001 is gRPC, 8002 metrics) of a running server.",
+        )
+    ports = container.PORTS
+    grpc_url = os.environ.get("TRITON_GRPC_URL") or f"{host}:{ports['grpc']}"
+    metrics_url = os.environ.get("TRITON_METRICS_URL") or f"http://{host}:{ports['metrics']}/metrics"
+    grpc_address = grpc_url.partition("://")[2] or grpc_url
+    return Server(control, tier="attached", hardware=host, grpc_address=grpc_address, metrics_url=metrics_url)
+
+
+def servers() -> list[Server]:
+    """The servers this process has started or attached to and not stopped."""
+    with _lock:
+        for key in [key for key, server in _servers.items() if not server.running]:
+            del _servers[key]
+        return list(_servers.values())
+
+
+def stop_all() -> None:
+    """Stop every server this process started."""
+    with _lock:
+        while _servers:
+            _servers.popitem()[1].stop()
+
+
+def label() -> str:
+    """The label of this process's newest server, or that there is none."""
+    running = servers()
+    return running[-1].label if running else f"no server · CPU ×{cpu_count()}"
+
+
+def _remember(key: tuple, start) -> Server:
+    with _lock:
+        known = _servers.get(key)
+        if known is not None and known.running:
+            return known
+        _servers.pop(key, None)
+        _servers[key] = start()
+        return _servers[key]
+
+
+def _repositories(given: Path | str | Sequence[Path | str] | None) -> tuple[Path, ...]:
+    if given is None or given == "":
+        return (find_repository(workspace().seed()),)
+    paths = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    if not paths:
+        raise RepositoryError("repository: found an empty list, expected one folder or several.")
+    return tuple(find_repository(path) for path in paths)
+
+
+def _start(
+    options: ServerOptions, ports: Mapping[str, int | None], tier: str, timeout_s: float, tag: str, gpus: str
+) -> Server:
+    _check_models(options)
+    for attempt in itertools.count(1):
+        chosen = choose(ports)
+        number = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{next(_numbers)}"
+        log = workspace().logs / f"triton-{number}.log"
+        process, where = _process(options, chosen, tier, log, tag, gpus)
+        control = Control(f"http://{LOOPBACK}:{chosen['http']}")
+        try:
+            process.wait_live(control, timeout_s=timeout_s)
+            server = Server(
+                control,
+                tier=where,
+                hardware=_hardware(where, gpus),
+                grpc_address=f"{LOOPBACK}:{chosen['grpc']}",
+                metrics_url=f"http://{LOOPBACK}:{chosen['metrics']}/metrics",
+                repositories=options.repositories,
+                process=process,
+            )
+            break
+        except BaseException as error:
+            control.close()
+            process.stop()
+            stolen = isinstance(error, WorkshopError) and "already in use" in process.log_text()
+            if not (stolen and None in ports.values() and attempt < START_ATTEMPTS):
+                raise
+    _warn_of_models_not_loaded(server, options)
+    return server
+
+
+def _process(
+    options: ServerOptions, ports: Mapping[str, int], tier: str, log: Path, tag: str, gpus: str
+) -> tuple[ServerProcess, str]:
+    if tier == "container":
+        container.require_docker()
+        name = f"checkpoint-to-triton-{os.getpid()}-{ports['http']}"
+        command = container.docker_command(options, ports=ports, tag=tag, gpus=gpus, name=name)
+        cleanup = ["docker", "rm", "--force", name]
+        return ServerProcess(command, environment=os.environ, log=log, cleanup=cleanup), "container"
+    installation = find_installation()
+    environment = server_environment(installation)
+    command = [str(installation.binary), f"--backend-directory={backend_directory(installation)}"]
+    command += [f"--cache-directory={installation.root / 'caches'}"]
+    command += ["--backend-config=python,shm-region-prefix-name={region_prefix}"]
+    if installation.tier == "embedded":
+        release = target()
+        environment |= {"WORKSHOP_ONNX_MAX_IR": str(release.max_ir), "WORKSHOP_ONNX_MAX_OPSET": str(release.max_opset)}
+    command += [*address_arguments(LOOPBACK, ports), *options.arguments()]
+    return ServerProcess(command, environment=environment, log=log), installation.tier
+
+
+def _check_models(options: ServerOptions) -> None:
+    """Every model named is there, and what is to be loaded has its weights."""
+    there = {model.name: model for repository in options.repositories for model in models_of(repository)}
+    names = list(there) if options.models is None else list(options.models)
+    for name in names:
+        if name not in there:
+            raise RepositoryError(
+                f"model '{name}': found no such folder in {', '.join(map(str, options.repositories))}; "
+                f"there are: {', '.join(there)}.",
+                action="Name one of these, or add the model's folder.",
+            )
+        require_weights(there[name])
+
+
+def _warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
+    failed = [entry for entry in server.control.index() if entry.get("state") == "UNAVAILABLE" and entry.get("reason")]
+    if failed and options.models != ():
+        reasons = "; ".join(f"'{entry['name']}': {entry['reason']}" for entry in failed)
+        lines = "\n".join(server.decisive_lines())
+        warnings.warn(f"not loaded: {reasons}\n{lines}", ModelNotLoaded, stacklevel=5)
+
+
+def _hardware(tier: str, gpus: str) -> str:
+    """What the server computes on: the GPU where it can use one, else the cores."""
+    if tier == "installed" or gpus:
+        nvidia_smi = shutil.which("nvidia-smi")
+        if nvidia_smi:
+            asked = subprocess.run(
+                [nvidia_smi, "--query-gpu=name", "--format=csv,noheader"],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=10, check=False,
+            )  # fmt: skip
+            names = asked.stdout.split("\n") if asked.returncode == 0 else []
+            names = [name.strip() for name in names if name.strip()]
+            if names:
+                return f"{names[0]} ×{len(names)}"
+    return f"CPU ×{cpu_count()}"
+
+
+atexit.register(stop_all)

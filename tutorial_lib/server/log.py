@@ -1,0 +1,39 @@
+"""Read a Triton log: what is noise, what decided."""
+
+from __future__ import annotations
+
+import re
+
+# Lines any CPU-only machine prints, although nothing is wrong (checked on the embedded tier).
+NOISE = (
+    "CudaDriverHelper has not been initialized",
+    "Unable to allocate pinned system memory",
+    "Failed to initialize NVML",
+    "DCGM unable to start",
+    "CUDA memory pool disabled",
+    "unable to get allowed API_FEATURES",
+)
+ERROR = re.compile(r"^E\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?P<where>[\w.]+:\d+)\] (?P<text>.*)$")
+OTHER = re.compile(r"^(error: |\[libprotobuf (ERROR|FATAL)|terminate called|.*ImportError|.*symbol lookup error)")
+
+
+def is_noise(line: str) -> bool:
+    return any(text in line for text in NOISE)
+
+
+def decisive_lines(log: str, *, limit: int = 12) -> list[str]:
+    """The lines of a log that say why something failed, without time stamps, each once.
+
+    Args:
+        log: the log's text, or the part of it after some point.
+        limit: the most lines to return; the last ones win.
+    """
+    found: dict[str, None] = {}
+    for line in log.splitlines():
+        if is_noise(line):
+            continue
+        match = ERROR.match(line)
+        text = match["text"].strip().strip('"') if match else line.strip() if OTHER.match(line) else ""
+        if text:
+            found[text.replace("\\n", " ").rstrip()] = None
+    return list(found)[-limit:]

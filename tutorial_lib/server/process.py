@@ -1,0 +1,126 @@
+"""Start a server process under its supervisor and wait until it answers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tutorial_lib.errors import ServerError
+from tutorial_lib.server.control import Control
+from tutorial_lib.server.log import decisive_lines
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+POLL_S = 0.02
+STOP_TIMEOUT_S = 20.0
+
+
+class ServerProcess:
+    """A server that lives no longer than this Python process.
+
+    Args:
+        command: the server's command line; "{region_prefix}" in it becomes the shared memory prefix.
+        environment: the server's environment variables.
+        log: the file its output is appended to.
+        cleanup: a command to run after it has ended (such as removing a container).
+    """
+
+    def __init__(
+        self, command: Sequence[str], *, environment: Mapping[str, str], log: Path, cleanup: Sequence[str] = ()
+    ) -> None:
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._log_start = log.stat().st_size if log.exists() else 0
+        self._owner = os.getpid()
+        self._supervisor = subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S", str(SUPERVISOR), "--owner", str(self._owner), "--log", str(log)),
+                *(("--cleanup", json.dumps(list(cleanup))) if cleanup else ()),
+                *("--", *command),
+            ],
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # an interrupt meant for the notebook does not reach the server
+        )
+        self.pid, self.region_prefix = self._started()
+
+    def _started(self) -> tuple[int, str]:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._supervisor.stdout, selectors.EVENT_READ)
+            line = self._supervisor.stdout.readline() if selector.select(timeout=30) else b""
+        if not line:
+            self._supervisor.kill()
+            _, errors = self._supervisor.communicate()
+            raise ServerError(
+                "server: its process could not be started.", details=errors.decode(errors="replace").strip()[-2000:]
+            )
+        started = json.loads(line)
+        return started["pid"], started["prefix"]
+
+    @property
+    def running(self) -> bool:
+        return self._supervisor.poll() is None
+
+    @property
+    def exit_status(self) -> int | None:
+        return self._supervisor.poll()
+
+    def log_text(self) -> str:
+        """What this server has logged since it started."""
+        with contextlib.suppress(OSError), self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace")
+        return ""
+
+    def wait_live(self, control: Control, *, timeout_s: float) -> None:
+        """Return once the server answers; it opens its ports after the models named at start are loaded.
+
+        Raises:
+            ServerError: it ended, or did not answer in time; with the decisive log lines.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not control.alive():
+            if not self.running:
+                raise ServerError(
+                    f"Triton ended while starting (exit status {self.exit_status}); its log is {self.log}.",
+                    action="The lines below say why.",
+                    details=self._evidence(),
+                )
+            if time.monotonic() > deadline:
+                self.stop()
+                raise ServerError(
+                    f"Triton at {control.url}: no answer within {timeout_s:g} s; it was stopped. Its log is {self.log}.",
+                    action="Give a larger startup_timeout_s if a model simply takes long to load.",
+                    details=self._evidence(),
+                )
+            time.sleep(POLL_S)
+
+    def _evidence(self) -> str:
+        text = self.log_text()
+        return "\n".join(decisive_lines(text) or text.splitlines()[-5:]) or "(the log is empty)"
+
+    def stop(self) -> None:
+        """End the server and wait until nothing of it is left; harmless when called again.
+
+        A process forked from the owner does nothing here: the server is not its own.
+        """
+        if os.getpid() != self._owner:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            self._supervisor.stdin.close()
+        try:
+            self._supervisor.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:  # the supervisor hangs: the kernel ends its server with it
+            self._supervisor.kill()
+            self._supervisor.wait()
+        for stream in (self._supervisor.stdout, self._supervisor.stderr):
+            with contextlib.suppress(OSError):
+                stream.close()

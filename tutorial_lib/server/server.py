@@ -1,0 +1,158 @@
+"""A Triton server as one object, whichever tier it runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from tutorial_lib.errors import ModelLoadError, ServerError
+from tutorial_lib.server.control import Control
+from tutorial_lib.server.health import Health, probe
+from tutorial_lib.server.log import decisive_lines
+from tutorial_lib.server.view import server_html
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tutorial_lib.server.process import ServerProcess
+
+
+class Server:
+    """A running Triton.
+
+    Use it as a context manager, or call `stop()`; without either it ends with this Python process.
+
+    Attributes:
+        tier: "embedded", "installed", "container" or "attached".
+        version: the server's own version, such as "2.51.0".
+        hardware: what it computes on, as far as this side can tell, such as "CPU ×2".
+        http_url: "http://127.0.0.1:PORT".
+        http_address: the same without the scheme, as tritonclient.http wants it.
+        grpc_address: host and port for tritonclient.grpc.
+        metrics_url: where Prometheus metrics are.
+        repositories: the model repositories it was given; empty for "attached".
+        log_path: its log; None for "attached".
+    """
+
+    def __init__(
+        self,
+        control: Control,
+        *,
+        tier: str,
+        hardware: str,
+        grpc_address: str,
+        metrics_url: str,
+        repositories: tuple[Path, ...] = (),
+        process: ServerProcess | None = None,
+    ) -> None:
+        self.control = control
+        self.tier = tier
+        self.hardware = hardware
+        self.http_url = control.url
+        self.http_address = urlsplit(control.url).netloc
+        self.grpc_address = grpc_address
+        self.metrics_url = metrics_url
+        self.repositories = repositories
+        self.process = process
+        self.version: str = control.server_metadata().get("version", "unknown")
+
+    @property
+    def label(self) -> str:
+        """What belongs beside every number measured here: "Triton 2.51.0 embedded · CPU ×2"."""
+        return " · ".join(part for part in (f"Triton {self.version} {self.tier}", self.hardware) if part)
+
+    @property
+    def running(self) -> bool:
+        return self.process.running if self.process else self.control.alive()
+
+    @property
+    def log_path(self) -> Path | None:
+        return self.process.log if self.process else None
+
+    @property
+    def region_prefix(self) -> str | None:
+        """How the names of this server's shared memory regions begin."""
+        return self.process.region_prefix if self.process else None
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines of the log ("" on the attached tier, whose log is elsewhere)."""
+        return "\n".join(self.process.log_text().splitlines()[-lines:]) if self.process else ""
+
+    def decisive_lines(self) -> list[str]:
+        """The log lines that say why something failed."""
+        return decisive_lines(self.process.log_text()) if self.process else []
+
+    def models(self) -> pd.DataFrame:
+        """Triton's repository index: name, version, state and reason of every model version."""
+        import pandas as pd
+
+        index = self.control.index()
+        return pd.DataFrame(index, columns=["name", "version", "state", "reason"]).fillna("")
+
+    def ready(self, model: str | None = None) -> bool:
+        """Triton's own word on readiness; `health()` asks the model itself."""
+        return self.control.ready(model)
+
+    def health(self, model: str, *, timeout_s: float = 5.0) -> Health:
+        """Whether a model answers a real request; truthy when it does."""
+        return probe(self.control, model, timeout_s=timeout_s)
+
+    def metadata(self, model: str) -> dict[str, Any]:
+        """Names, types and shapes of a model's tensors, as the server serves them."""
+        return self.control.metadata(model)
+
+    def config(self, model: str) -> dict[str, Any]:
+        """A model's configuration in force, with what the server completed."""
+        return self.control.config(model)
+
+    def statistics(self, model: str) -> dict[str, Any]:
+        """Triton's statistics of a model's newest version."""
+        return self.control.statistics(model)[-1]
+
+    def load(self, model: str) -> None:
+        """Load or reload a model.
+
+        Raises:
+            ModelLoadError: with Triton's reason and the decisive lines logged meanwhile.
+        """
+        before = len(self.process.log_text()) if self.process else 0
+        try:
+            self.control.load(model)
+        except ModelLoadError as error:
+            logged = decisive_lines(self.process.log_text()[before:]) if self.process else []
+            raise ModelLoadError(
+                error.problem, action="Mend the model, then load it again.", details="\n".join(logged)
+            ) from None
+
+    def unload(self, model: str) -> None:
+        self.control.unload(model)
+
+    def stop(self) -> None:
+        """End the server; on the attached tier only let go of it, since it is not ours."""
+        # first, because Triton waits its whole exit timeout for open keep-alive connections
+        self.control.close()
+        if self.process:
+            self.process.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = self.http_address if self.running else "stopped"
+        return f"<Server {self.label} · {state}>"
+
+    def _repr_html_(self) -> str:
+        if not self.running:
+            return server_html(f"{self.label} — stopped", {"log": str(self.log_path or "")}, [])
+        rows = {"HTTP": self.http_address, "gRPC": self.grpc_address, "metrics": self.metrics_url}
+        rows |= {"repository": str(path) for path in self.repositories}
+        if self.log_path:
+            rows["log"] = str(self.log_path)
+        try:
+            return server_html(self.label, rows, self.control.index())
+        except ServerError as error:
+            return server_html(self.label, rows, [{"name": error.problem}])
