@@ -2,16 +2,171 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
+from typer.core import TyperGroup
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+
+class _Commands(TyperGroup):
+    """The commands in the order a learner meets them; a number alone is understood as a notebook."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]):
+        if args and args[0].isdecimal():
+            ctx.fail(f"No such command '{args[0]}'. Did you mean 'run {args[0]}'?")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.callback()
 def workshop() -> None:
-    """Checkpoint to Triton: a workshop from a trained checkpoint to a served model."""
+    """Checkpoint to Triton: from a trained checkpoint to a model served on NVIDIA Triton."""
+
+
+@app.command()
+def run(
+    notebooks: Annotated[
+        list[str] | None, typer.Argument(help="Numbers or names, such as `04` or `launch`; all by default.")
+    ] = None,
+    mode: Annotated[
+        Literal["quick", "full"], typer.Option(help="How much each notebook trains and measures.")
+    ] = "quick",
+    timeout_s: Annotated[
+        float | None,
+        typer.Option(min=1, help="Deadline for each notebook; 180 in quick mode, 600 in full mode."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every notebook.")] = 0,
+    url: Annotated[
+        str, typer.Option(help="HTTP address of a running Triton to use instead of starting one.")
+    ] = "",
+) -> None:
+    """Execute the notebooks in order and write a report.
+
+    Everything goes into a new folder in `workspace/runs/`, linked as `latest`; the newest 10 are kept.
+    """
+    from rich.console import Console
+
+    from tutorial_lib.runner import run_notebooks, select
+    from tutorial_lib.runner.display import display, show_result
+
+    chosen = select(notebooks or [])
+    console = Console()
+    with display(console) as shown:
+        result = run_notebooks(chosen, mode=mode, timeout_s=timeout_s, seed=seed, url=url, display=shown)
+    show_result(result, console)
+    raise typer.Exit(result.exit_code)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def test(
+    ctx: typer.Context,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Passed to pytest, such as `tests/unit -k paths`.")
+    ] = None,
+) -> None:
+    """Run the tests."""
+    from tutorial_lib.errors import SetupError
+    from tutorial_lib.paths import CHECKOUT
+
+    try:
+        import pytest  # noqa: F401 - only whether it is there
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            "pytest: it is not installed.", action="Run ./workshop, which installs it."
+        ) from error
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
+    os.chdir(CHECKOUT)
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *(arguments or [])])
+
+
+@app.command()
+def lab(
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port; by default 8888, or a free one.")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+) -> None:
+    """Open the course in JupyterLab; Ctrl-C stops it and its kernels."""
+    import webbrowser
+
+    from tutorial_lib.errors import SetupError
+    from tutorial_lib.runner.lab import lab as start_lab
+
+    with _signalled() as stopped, start_lab(port=port) as started:
+        print(f"JupyterLab: {started.url}\nLog:        {started.log_path}\nCtrl-C stops it.", flush=True)
+        if browser and any(
+            os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
+        ):
+            webbrowser.open(started.url)
+        while not stopped(1.0):
+            if started.process.poll() is not None:
+                raise SetupError("JupyterLab: it has ended.", action=f"Its log is {started.log_path}.")
+        print("Stopping JupyterLab and its kernels …", flush=True)
+
+
+@app.command()
+def serve(
+    repository: Annotated[
+        Path | None, typer.Argument(help="Model repository; by default the workspace's.", show_default=False)
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Model to load; may be repeated. All by default.")
+    ] = None,
+    http_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Free by default.")] = None,
+    grpc_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Free by default.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Free by default.")] = None,
+) -> None:
+    """Run Triton in the foreground until Ctrl-C."""
+    import warnings
+
+    from tutorial_lib.errors import ServerError
+    from tutorial_lib.server import serve as start_server
+
+    with _signalled() as stopped:
+        with warnings.catch_warnings(record=True) as noted:
+            warnings.simplefilter("always")
+            server = start_server(
+                repository, models=model, http_port=http_port, grpc_port=grpc_port, metrics_port=metrics_port
+            )
+        with server:
+            print(server.label)
+            print(f"  HTTP     {server.http_address}")
+            print(f"  gRPC     {server.grpc_address}")
+            print(f"  metrics  {server.metrics_url}")
+            print(f"  log      {server.log_path}")
+            for entry in server.models().itertuples():
+                print(f"  model    {entry.name} {entry.version} {entry.state} {entry.reason}".rstrip())
+            for warning in noted:
+                print(warning.message, file=sys.stderr)
+            print("Ctrl-C stops it.", flush=True)
+            while not stopped(1.0):
+                if not server.running:
+                    details = "\n".join(server.decisive_lines()) or server.log_tail(10)
+                    raise ServerError(
+                        "tritonserver: it has ended.",
+                        action=f"Its log is {server.log_path}.",
+                        details=details,
+                    )
+            print("Stopping …", flush=True)
 
 
 @app.command()
@@ -24,6 +179,50 @@ def doctor() -> None:
     raise typer.Exit(0 if report.ok else 1)
 
 
+@app.command()
+def clean(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also what you made: model repository, checkpoints, exports.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before --all.")] = False,
+) -> None:
+    """Remove old runs, logs, records and caches from the workspace; notebooks are never touched."""
+    from tutorial_lib.paths import workspace
+    from tutorial_lib.runner.clean import carry_out, plan
+
+    home = workspace()
+    wanted = plan(home, everything=everything)
+    for path, reason in wanted.keep:
+        print(f"keep    {path}  ({reason})")
+    for path, size_mib in wanted.remove:
+        print(f"remove  {path}  ({size_mib:.1f} MiB)")
+    if not wanted.remove:
+        print("Nothing to remove.")
+        return
+    if everything and not yes:
+        typer.confirm("Remove all of this?", abort=True)
+    carry_out(wanted, home)
+    print(f"Removed {sum(size for _, size in wanted.remove):.1f} MiB.")
+
+
+class _signalled:
+    """Inside the block SIGINT and SIGTERM are noted instead of ending the process; asked by calling."""
+
+    def __enter__(self) -> Callable[[float], bool]:
+        import threading
+
+        event = threading.Event()
+        self._before = {
+            number: signal.signal(number, lambda *_: event.set())
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        return event.wait
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
 def main() -> None:
     """Run a command; what a learner is meant to read is shown without a traceback."""
     from tutorial_lib.errors import WorkshopError
@@ -31,5 +230,17 @@ def main() -> None:
     try:
         app(prog_name="./workshop")
     except WorkshopError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(1)
+        _say(f"{type(error).__name__}: {error}")
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        what = error.filename or "a file"
+        _say(f"The disk is full: {what} could not be written. ./workshop clean makes room.")
+    sys.exit(1)
+
+
+def _say(message: str) -> None:
+    """The message on standard error, its first line red in a terminal."""
+    head, line_end, rest = message.partition("\n")
+    coloured = f"\x1b[31m{head}\x1b[0m" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else head
+    print(coloured + line_end + rest, file=sys.stderr)

@@ -1,0 +1,98 @@
+"""What `./workshop clean` removes from the workspace."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tutorial_lib.errors import SetupError
+from tutorial_lib.paths import Workspace
+from tutorial_lib.runner.folders import ended_runs, is_running
+
+LEFTOVERS = ("logs", "records", "lab", "cache")
+MADE = ("model_repository", "checkpoints", "exports")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be removed and what stays.
+
+    Attributes:
+        remove: folders to remove, with what each takes in MiB.
+        keep: what is left where it is, with the reason.
+    """
+
+    remove: Sequence[tuple[Path, float]]
+    keep: Sequence[tuple[Path, str]]
+
+
+def plan(home: Workspace, *, everything: bool = False) -> Plan:
+    """Find what a clean removes: runs that have ended, logs, records and caches.
+
+    Only folders that this library makes are ever named, so that a workspace variable pointing at a
+    folder with other things in it costs nothing.
+
+    Args:
+        home: the workspace to clean.
+        everything: also what the learner made: model repository, checkpoints and exports.
+    """
+    remove: list[Path] = ended_runs(home.runs)
+    keep = [(path, "a run that still runs") for path in _folders(home.runs) if is_running(path)]
+    for name in (*LEFTOVERS, *(MADE if everything else ())):
+        folder = home.root / name
+        if not folder.is_dir():
+            continue
+        user = _user_of(folder)
+        if user:
+            keep.append((folder, f"in use by process {user}"))
+        else:
+            remove.append(folder)
+    if not everything:
+        keep += [
+            (home.root / name, "yours; --all removes it") for name in MADE if (home.root / name).is_dir()
+        ]
+    known = {*LEFTOVERS, *MADE, home.runs.name}
+    keep += [(path, "not made by the workshop") for path in _folders(home.root) if path.name not in known]
+    return Plan([(path, _size_mib(path)) for path in remove], keep)
+
+
+def carry_out(wanted: Plan, home: Workspace) -> None:
+    """Remove what the plan names, and folders that are empty then.
+
+    Raises:
+        SetupError: something could not be removed.
+    """
+    for path, _ in wanted.remove:
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            raise SetupError(
+                f"folder {path}: could not be removed: {error.strerror}.", action="Remove it by hand."
+            ) from error
+    latest = home.runs / "latest"
+    if latest.is_symlink() and not latest.exists():
+        latest.unlink()
+    for folder in (home.runs, home.root):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.glob("*") if path.is_dir() and not path.is_symlink())
+
+
+def _size_mib(folder: Path) -> float:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir()) / 2**20
+
+
+def _user_of(folder: Path) -> int:
+    """A process that names the folder on its command line, such as a server with its log there; 0 if none."""
+    inside = f"{folder}/"
+    for process in psutil.process_iter(["pid", "cmdline"]):
+        if any(inside in argument for argument in process.info["cmdline"] or ()):
+            return process.info["pid"]
+    return 0

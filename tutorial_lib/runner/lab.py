@@ -1,0 +1,151 @@
+"""JupyterLab on the course, with this environment's kernel and its own settings."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tutorial_lib.errors import PortInUseError, SetupError
+from tutorial_lib.paths import CHECKOUT, NOTEBOOKS, atomic_write, workspace
+from tutorial_lib.runner.environment import jupyter_environment
+
+HOST = "127.0.0.1"
+PORT = 8888
+READY_S = 60.0
+STOP_S = 20.0
+PR_SET_PDEATHSIG = 1  # Source: prctl(2)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A JupyterLab that runs.
+
+    Attributes:
+        process: its process.
+        url: where it is, with its token.
+        log_path: what it writes.
+    """
+
+    process: subprocess.Popen[bytes]
+    url: str
+    log_path: Path
+
+
+@contextmanager
+def lab(*, port: int | None = None) -> Iterator[Lab]:
+    """Start JupyterLab on loopback with a token, and stop it with its kernels at the end.
+
+    Args:
+        port: the port; by default 8888, or a free one when that is taken.
+
+    Raises:
+        PortInUseError: a port was given and is taken.
+        SetupError: it did not start.
+    """
+    chosen, token = _choose(port), secrets.token_hex(24)
+    home = workspace()
+    state = home.root / "lab"
+    environment = jupyter_environment(state, cache=home.cache) | {"JUPYTER_TOKEN": token}
+    _write_settings(state)
+    home.logs.mkdir(exist_ok=True)
+    log = home.logs / f"lab-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    start = NOTEBOOKS / "00_start_here.ipynb"
+    page = f"/lab/tree/{start.relative_to(CHECKOUT)}" if start.exists() else "/lab"
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser"),
+        *(f"--ServerApp.ip={HOST}", f"--ServerApp.port={chosen}", "--ServerApp.port_retries=0"),
+        *(f"--ServerApp.root_dir={CHECKOUT}", f"--ServerApp.preferred_dir={NOTEBOOKS}"),
+        f"--ServerApp.default_url={page}",
+        "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+        *(["--allow-root"] if os.geteuid() == 0 else []),
+    ]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=CHECKOUT,
+            start_new_session=True,  # Ctrl-C comes to us, and Jupyter does not ask whether it is meant
+            preexec_fn=_end_with_parent,
+        )
+    try:
+        _wait_ready(process, chosen, token, log)
+        yield Lab(process, f"http://{HOST}:{chosen}{page}?token={token}", log)
+    finally:
+        process.terminate()  # on SIGTERM Jupyter shuts its kernels down
+        try:
+            process.wait(timeout=STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _end_with_parent() -> None:
+    """In the new process: SIGTERM when the starting process dies, however it dies."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _choose(port: int | None) -> int:
+    """The port given, or 8888, or a free one."""
+    for candidate in (port,) if port else (PORT, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, candidate))
+            except OSError:
+                continue
+            return probe.getsockname()[1]
+    raise PortInUseError(
+        f"port {port}: something listens on {HOST}:{port} already.", action="Give another --port, or none."
+    )
+
+
+def _write_settings(state: Path) -> None:
+    """This interpreter as the kernel, and no questions about news on the first page."""
+    kernel = {
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+        "metadata": {"debugger": True},
+    }
+    with atomic_write(state / "data" / "kernels" / "python3" / "kernel.json") as temporary:
+        temporary.write_text(json.dumps(kernel, indent=1))
+    quiet = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    with atomic_write(state / "config" / "labconfig" / "page_config.json") as temporary:
+        temporary.write_text(json.dumps(quiet))
+
+
+def _wait_ready(process: subprocess.Popen[bytes], port: int, token: str, log: Path) -> None:
+    """Ask until it answers."""
+    import httpx
+
+    deadline = time.monotonic() + READY_S
+    pause = threading.Event()
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            answer = httpx.get(f"http://{HOST}:{port}/api/status", params={"token": token}, trust_env=False)
+            if answer.status_code == 200:
+                return
+        except httpx.TransportError:
+            pause.wait(0.1)  # nothing listens yet
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+    raise SetupError(
+        f"JupyterLab: it did not answer on {HOST}:{port} within {READY_S:.0f} s.",
+        action=f"Its log is {log}.",
+        details=tail,
+    )
