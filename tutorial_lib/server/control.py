@@ -81,12 +81,16 @@ class Control:
             raise ModelLoadError(f"model '{model}': Triton refused to {verb} it: {error.problem}") from error
 
     def _ok(self, path: str) -> bool:
+        if self._client.is_closed:
+            return False
         try:
             return self._client.get(path).status_code == 200
         except httpx.HTTPError:
             return False
 
     def _json(self, method: str, path: str, **request: Any) -> Any:
+        if self._client.is_closed:
+            raise ServerError(f"{self.url}: this server was stopped.", action="Start it again with serve().")
         try:
             response = self._client.request(method, path, **request)
         except httpx.TimeoutException as error:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from tutorial_lib.errors import RepositoryError, ServerError, WorkshopError
 from tutorial_lib.paths import workspace
-from tutorial_lib.repository.layout import find_repository, models_of
+from tutorial_lib.repository.layout import Model, find_repository, models_of
 from tutorial_lib.server import container
 from tutorial_lib.server.control import Control
 from tutorial_lib.server.locate import backend_directory, find_installation, server_environment
@@ -178,7 +178,7 @@ def _start(
     options: ServerOptions, ports: Mapping[str, int | None], tier: str, timeout_s: float, tag: str, gpus: str
 ) -> Server:
     _check_models(options)
-    for attempt in itertools.count(1):
+    for attempt in range(1, START_ATTEMPTS + 1):
         chosen = choose(ports)
         number = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{next(_numbers)}"
         log = workspace().logs / f"triton-{number}.log"
@@ -195,15 +195,15 @@ def _start(
                 repositories=options.repositories,
                 process=process,
             )
-            break
+            _warn_of_models_not_loaded(server, options)  # inside: a learner may turn warnings into errors
+            return server
         except BaseException as error:
             control.close()
             process.stop()
             stolen = isinstance(error, WorkshopError) and "already in use" in process.log_text()
             if not (stolen and None in ports.values() and attempt < START_ATTEMPTS):
                 raise
-    _warn_of_models_not_loaded(server, options)
-    return server
+    raise ServerError(f"Triton: no start in {START_ATTEMPTS} attempts.")
 
 
 def _process(
@@ -227,11 +227,14 @@ def _process(
     return ServerProcess(command, environment=environment, log=log), installation.tier
 
 
+def _model_names(options: ServerOptions) -> dict[str, Model]:
+    return {model.name: model for repository in options.repositories for model in models_of(repository)}
+
+
 def _check_models(options: ServerOptions) -> None:
     """Every model named is there, and what is to be loaded has its weights."""
-    there = {model.name: model for repository in options.repositories for model in models_of(repository)}
-    names = list(there) if options.models is None else list(options.models)
-    for name in names:
+    there = _model_names(options)
+    for name in there if options.models is None else options.models:
         if name not in there:
             raise RepositoryError(
                 f"model '{name}': found no such folder in {', '.join(map(str, options.repositories))}; "
@@ -242,9 +245,14 @@ def _check_models(options: ServerOptions) -> None:
 
 
 def _warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
-    failed = [entry for entry in server.control.index() if entry.get("state") == "UNAVAILABLE" and entry.get("reason")]
-    if failed and options.models != ():
-        reasons = "; ".join(f"'{entry['name']}': {entry['reason']}" for entry in failed)
+    index: dict[str, dict[str, str]] = {}
+    for entry in server.control.index():
+        if index.get(entry["name"], {}).get("state") != "READY":
+            index[entry["name"]] = entry
+    wanted = _model_names(options) if options.models is None else options.models
+    failed = {name: index.get(name, {}) for name in wanted if index.get(name, {}).get("state") != "READY"}
+    if failed:
+        reasons = "; ".join(f"'{name}': {entry.get('reason') or 'see the log'}" for name, entry in failed.items())
         lines = "\n".join(server.decisive_lines())
         warnings.warn(f"not loaded: {reasons}\n{lines}", ModelNotLoaded, stacklevel=5)
 

@@ -14,7 +14,7 @@ NOISE = (
     "unable to get allowed API_FEATURES",
 )
 ERROR = re.compile(r"^E\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?P<where>[\w.]+:\d+)\] (?P<text>.*)$")
-OTHER = re.compile(r"^(error: |\[libprotobuf (ERROR|FATAL)|terminate called|.*ImportError|.*symbol lookup error)")
+OTHER = re.compile(r"^(error: |\[libprotobuf (ERROR|FATAL)|terminate called|.*ImportError|.*symbol lookup error|.*: unrecognized option )")
 
 
 def is_noise(line: str) -> bool:

@@ -1,0 +1,93 @@
+"""A real embedded Triton on small repositories made on the spot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tutorial_lib.paths import WORKSPACE_VARIABLE
+from tutorial_lib.server import serve, stop_all
+
+ECHO_MODEL = '''
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            sent = pb_utils.get_input_tensor_by_name(request, "SENT").as_numpy()
+            answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("RETURNED", sent)]))
+        return answers
+'''
+ECHO_CONFIG = """
+backend: "python"
+max_batch_size: 8
+input [ { name: "SENT" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [ { name: "RETURNED" data_type: TYPE_FP32 dims: [ -1 ] } ]
+"""
+
+
+def write_echo(repository: Path, name: str = "echo") -> Path:
+    """A Python model that returns what it is sent."""
+    (repository / name / "1").mkdir(parents=True)
+    (repository / name / "1" / "model.py").write_text(ECHO_MODEL)
+    (repository / name / "config.pbtxt").write_text(ECHO_CONFIG)
+    return repository
+
+
+def save_onnx(path: Path, nodes, inputs, outputs, weights=(), *, ir: int = 9, opset: int = 17) -> Path:
+    """Write a small ONNX graph.
+
+    Args:
+        inputs: (name, TensorProto type, shape) each; likewise outputs.
+        weights: name → array.
+    """
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info(*entry) for entry in inputs],
+        [helper.make_tensor_value_info(*entry) for entry in outputs],
+        [numpy_helper.from_array(array, name) for name, array in dict(weights).items()],
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir), path)
+    return path
+
+
+def save_double(path: Path, **versions: int) -> Path:
+    """x [batch, 3] → y = 2x."""
+    return save_onnx(
+        path,
+        [helper.make_node("Mul", ["x", "two"], ["y"])],
+        [("x", TensorProto.FLOAT, ["batch", 3])],
+        [("y", TensorProto.FLOAT, ["batch", 3])],
+        {"two": np.array(2.0, np.float32)},
+        **versions,
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def scratch_workspace(tmp_path_factory):
+    """Tests never write into the learner's workspace."""
+    before = os.environ.get(WORKSPACE_VARIABLE)
+    os.environ[WORKSPACE_VARIABLE] = str(tmp_path_factory.mktemp("workspace"))
+    yield Path(os.environ[WORKSPACE_VARIABLE])
+    stop_all()
+    os.environ.pop(WORKSPACE_VARIABLE)
+    if before is not None:
+        os.environ[WORKSPACE_VARIABLE] = before
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory):
+    """One server for tests that only ask: `echo` (Python) and `double` (ONNX, config completed)."""
+    repository = write_echo(tmp_path_factory.mktemp("shared"))
+    save_double(repository / "double" / "1" / "model.onnx")
+    with serve(repository) as server:
+        yield server
