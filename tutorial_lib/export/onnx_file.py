@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,7 @@ class OnnxSummary:
             "opset": str(self.opset),
             "written by": self.producer,
             "weights": f"{self.weights:,}",
-            "nodes": f"{sum(self.nodes.values())}: " + ", ".join(f"{n} {op}" for op, n in self.nodes.items()),
+            "nodes": f"{sum(self.nodes.values()):,}",
         }
         return pd.DataFrame({"value": rows.values()}, index=pd.Index(rows, name="property"))
 
@@ -142,21 +143,15 @@ def summary(path: Path) -> OnnxSummary:
         for entry in tensor.external_data
         if entry.key == "location"
     }
-    sizes = [file.stat().st_size for file in (path, *(path.parent / name for name in side_files)) if file.exists()]
-    weights = 0
-    for tensor in model.graph.initializer:
-        count = 1
-        for size in tensor.dims:
-            count *= size
-        weights += count
+    files = [path, *(path.parent / name for name in side_files)]
     return OnnxSummary(
         path=path,
-        size_bytes=sum(sizes),
+        size_bytes=sum(file.stat().st_size for file in files if file.exists()),
         ir_version=model.ir_version,
         opset=opset_of(model),
         producer=f"{model.producer_name} {model.producer_version}".strip(),
         nodes=dict(Counter(node.op_type for node in model.graph.node).most_common()),
-        weights=weights,
+        weights=sum(math.prod(tensor.dims) for tensor in model.graph.initializer),
     )
 
 

@@ -1,0 +1,176 @@
+"""The course's plots: axes with units, and titles that say on what hardware and which server.
+
+Every function returns matplotlib `Axes`, so that a notebook can add to them. Backgrounds are white on
+purpose: the pictures read the same on light and dark pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from tutorial_lib.models.names import CLASSES
+from tutorial_lib.pipeline import pipeline
+
+__all__ = [
+    "axes",
+    "plot_callers",
+    "plot_confusion",
+    "plot_digits",
+    "plot_history",
+    "plot_latency",
+    "pipeline",
+]
+
+COLORS = ("#d95f02", "#1b7f5f", "#5b54a4", "#c2185b", "#666666")
+
+
+def where() -> str:
+    """The server and hardware of this kernel, for titles: "Triton 2.51.0 embedded · CPU ×2"."""
+    from tutorial_lib.server import label  # here, because most plots need no server package
+
+    return label()
+
+
+def axes(
+    title: str,
+    *,
+    x: str,
+    y: str,
+    size: tuple[float, float] = (7.2, 3.8),
+    tier: str | None = None,
+    into: Axes | None = None,
+) -> Axes:
+    """Empty axes in the course's style.
+
+    Args:
+        title: what the plot shows; the tier is added below it.
+        x, y: labels with units, such as "latency (ms)".
+        tier: where the numbers come from; `where()` by default.
+        into: existing axes to style instead of a new figure.
+    """
+    result = into if into is not None else plt.subplots(figsize=size, layout="constrained", facecolor="white")[1]
+    result.set_title(f"{title}\n{tier or where()}", fontsize=11, loc="left")
+    result.set_xlabel(x)
+    result.set_ylabel(y)
+    result.grid(alpha=0.25)
+    result.spines[["top", "right"]].set_visible(False)
+    return result
+
+
+def plot_digits(
+    images: np.ndarray, labels: Sequence[object], *, title: str = "", columns: int = 10
+) -> np.ndarray:
+    """Small pictures in a grid with a text above each.
+
+    Args:
+        images: (n, height, width), or prepared (n, 3, 32, 32), of which one channel is shown.
+        labels: what to write above each.
+
+    Returns:
+        The array of axes.
+    """
+    pictures = images[:, 0] if images.ndim == 4 else images
+    columns = min(columns, len(pictures))
+    rows = -(-len(pictures) // columns)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=(0.95 * columns, 1.2 * rows + 0.3 * bool(title)), squeeze=False,
+        layout="constrained", facecolor="white",
+    )  # fmt: skip
+    for place in grid.flat:
+        place.axis("off")
+    for place, picture, label in zip(grid.flat, pictures, labels, strict=False):
+        place.imshow(picture, cmap="gray_r")
+        place.set_title(str(label), fontsize=10)
+    if title:
+        figure.suptitle(title, fontsize=11)
+    return grid
+
+
+def plot_history(loss: Sequence[float], accuracy: Sequence[float], *, goal: float = 0.98) -> Axes:
+    """Training loss and held-out accuracy by epoch, side by side; returns the accuracy's axes.
+
+    Args:
+        accuracy: shares, 0 to 1.
+        goal: share to mark with a line.
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.4), layout="constrained", facecolor="white")
+    epochs = np.arange(1, len(loss) + 1)
+    axes("Training loss", x="epoch", y="cross-entropy (nats)", into=left)
+    left.plot(epochs, loss, "o-", color=COLORS[0])
+    left.set_ylim(bottom=0)
+    axes("Right on held-out digits", x="epoch", y="accuracy (%)", into=right)
+    right.plot(epochs, 100 * np.asarray(accuracy), "o-", color=COLORS[1])
+    right.axhline(100 * goal, color="#888888", linestyle="--", linewidth=1)
+    right.annotate(f"goal {goal:.0%}", (1, 100 * goal), xytext=(0, -12), textcoords="offset points", fontsize=9)
+    return right
+
+
+def plot_confusion(confusion: np.ndarray, *, classes: Sequence[str] = CLASSES) -> Axes:
+    """How often each true class (row) was called what (column); mistakes stand out in colour.
+
+    Args:
+        confusion: int (classes, classes).
+    """
+    result = axes("What held-out digits were taken for", x="predicted digit", y="true digit", size=(5.6, 5.2))
+    result.grid(visible=False)
+    mistakes = confusion * (1 - np.eye(len(confusion), dtype=int))
+    shade = np.where(np.eye(len(confusion), dtype=bool), 0.18, mistakes / max(mistakes.max(), 3))
+    result.imshow(shade, cmap="Oranges", vmin=0, vmax=1.3)
+    for row, column in zip(*np.nonzero(confusion), strict=True):
+        wrong = row != column
+        result.text(
+            column, row, confusion[row, column], ha="center", va="center", fontsize=10,
+            weight="bold" if wrong else "normal", color="black",
+        )  # fmt: skip
+    result.set_xticks(range(len(classes)), classes)
+    result.set_yticks(range(len(classes)), classes)
+    return result
+
+
+def plot_callers(latencies_ms: Mapping[str, np.ndarray], *, title: str) -> Axes:
+    """Latency distributions of several situations, one row each: every call a dot, the median a bar.
+
+    Args:
+        latencies_ms: what the row stands for → latencies in milliseconds.
+    """
+    result = axes(title, x="latency one caller sees (ms)", y="", size=(8.0, 1.0 + 0.95 * len(latencies_ms)))
+    chance = np.random.default_rng(0)
+    for row, values in enumerate(latencies_ms.values()):
+        height = row + chance.uniform(-0.22, 0.22, len(values))
+        result.plot(values, height, ".", color=COLORS[row % len(COLORS)], alpha=0.35, markersize=5)
+        median = float(np.median(values))
+        result.plot([median, median], [row - 0.36, row + 0.36], color="black", linewidth=2)
+        result.annotate(
+            f"median {median:.3g} ms", (median, row + 0.36), xytext=(4, -2), textcoords="offset points", fontsize=9
+        )
+    result.set_yticks(range(len(latencies_ms)), list(latencies_ms))
+    result.set_ylim(-0.55, len(latencies_ms) - 0.35)
+    result.set_xlim(left=0)
+    return result
+
+
+def plot_latency(table: pd.DataFrame, *, title: str = "Time per call") -> Axes:
+    """Median latency by batch size, one line per engine, both axes doubling.
+
+    Args:
+        table: columns engine, batch, median_ms and p95_ms, as `export.latency_table` returns.
+    """
+    result = axes(title, x="batch size (images per call)", y="median latency (ms)")
+    for (engine, rows), color in zip(table.groupby("engine", sort=False), COLORS, strict=False):
+        result.plot(rows["batch"], rows["median_ms"], "o-", color=color, label=engine)
+        result.fill_between(rows["batch"], rows["median_ms"], rows["p95_ms"], color=color, alpha=0.15, linewidth=0)
+    result.set_xscale("log", base=2)
+    result.set_yscale("log", base=2)
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    for axis in (result.xaxis, result.yaxis):
+        axis.set_major_formatter(plain)
+        axis.set_minor_locator(NullLocator())
+    result.set_xticks(sorted(table["batch"].unique()))
+    result.legend(title="shading: up to p95", frameon=False)
+    return result
