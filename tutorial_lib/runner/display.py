@@ -74,9 +74,8 @@ class LiveDisplay:
 
     def end(self, found: Entry) -> None:
         task, style = self._tasks[found.name], STYLES[found.status]
-        self._progress.update(
-            task, sign=f"[{style}]{SIGNS[found.status]}[/]", where=f"[{style}]{found.status}[/]"
-        )
+        sign, where = f"[{style}]{SIGNS[found.status]}[/]", f"[{style}]{found.status}[/]"
+        self._progress.update(task, sign=sign, where=where, seconds=found.seconds)
         self._progress.stop_task(task)
 
 
@@ -84,7 +83,7 @@ class _Seconds(ProgressColumn):
     """Seconds a notebook has taken so far, or took."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.elapsed or 0:6.1f} s")
+        return Text(f"{task.fields.get('seconds') or task.elapsed or 0:6.1f} s")
 
 
 def display(console: Console) -> PlainDisplay | LiveDisplay:

@@ -35,6 +35,7 @@ def jupyter_environment(state: Path, *, cache: Path) -> dict[str, str]:
         "IPYTHONDIR": str(state / "ipython"),
         "JUPYTER_CONFIG_DIR": str(state / "config"),
         "JUPYTER_DATA_DIR": str(state / "data"),
+        "JUPYTER_PATH": str(state / "data"),  # comes before the kernels of the environment
         "JUPYTER_RUNTIME_DIR": str(state / "runtime"),
         "MPLCONFIGDIR": str(cache / "matplotlib"),
         "XDG_CACHE_HOME": str(cache / "xdg"),

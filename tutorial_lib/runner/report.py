@@ -29,7 +29,7 @@ class Entry:
         status: "passed", "failed" or "skipped".
         reason: why it failed or was skipped.
         seconds: how long it took.
-        tier: the server that its numbers come from.
+        tier: the server that its numbers come from; "" when it recorded none.
         numbers: what it recorded: name to value, unit and tier.
         skipped_steps: steps it left out, with reasons.
         cell: the failing cell: number, id, source, error, traceback.
@@ -121,13 +121,9 @@ def entry(name: str, outcome: Outcome, *, records: Path, files: Mapping[str, str
 
 
 def _tier(tiers: Sequence[str]) -> str:
-    """The first tier with a server, else the first; a notebook that recorded nothing had none to show."""
+    """The first tier with a server, else the first; "" when nothing was recorded that could tell."""
     served = [tier for tier in tiers if not tier.startswith(NO_SERVER)]
-    if served or tiers:
-        return (served or list(tiers))[0]
-    from tutorial_lib.server import label  # here: importing the server is slow
-
-    return label()
+    return next(iter([*served, *tiers]), "")
 
 
 def now() -> str:
