@@ -14,85 +14,27 @@ import json
 import os
 import shutil
 import signal
-import ssl
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT))  # run by path and isolated, so the checkout is not importable yet
 
 from tutorial_lib import preflight  # noqa: E402
-from tutorial_lib.pip_run import Failure, Pip, say  # noqa: E402
+from tutorial_lib.environment.disk import DOWNLOAD_MB, check_disk, megabytes  # noqa: E402
+from tutorial_lib.environment.pip_run import Failure, Pip, say  # noqa: E402
+from tutorial_lib.environment.torch_build import has_torch, install_torch, requirements, torch_build  # noqa: E402
 
-LOCK, CUDA_LOCK = CHECKOUT / "requirements.lock", CHECKOUT / "requirements-cuda.lock"
-CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-CPU_INDEX_VARIABLE = "WORKSHOP_TORCH_INDEX"  # a mirror of that index
-BUILD_VARIABLE = "WORKSHOP_TORCH"  # "cpu" or "cuda" instead of looking for a GPU
-PROBE_TIMEOUT_S = 6
 STEPS = 4  # parts the packages come in, so that an interrupted install has something to go on from
 
-# Sizes of the locked wheels (x86-64, Python 3.11) and of the environment they become; cuda: wheels
-# measured, environment estimated; ngc: without torch.
-DOWNLOAD_MB = {"cpu": 490, "cuda": 3030, "ngc": 300}
-DISK_MB = {"cpu": 2600, "cuda": 8500, "ngc": 1800}
+SITE = "lib/python3.*/site-packages"  # below an environment
 
 # Compiling these costs as long as all the rest and little of it is ever imported; Python compiles a
 # module at its first import anyway.
 UNCOMPILED = r"/tests?/|/transformers/models/|/torch/(_inductor|testing|distributed)/"
-
-
-def requirements(*, without_torch: bool = False) -> list[str]:
-    """The lines of the lock, as pip takes them."""
-    lines = [line.strip() for line in LOCK.read_text().splitlines()]
-    lines = [line for line in lines if line and not line.startswith("#")]
-    return [line for line in lines if not (without_torch and line.startswith("torch=="))]
-
-
-def torch_pin() -> str:
-    """The lock's line for torch."""
-    return next(line for line in requirements() if line.startswith("torch=="))
-
-
-def has_nvidia_gpu() -> bool:
-    """Whether an NVIDIA driver answers here, bare metal, container or WSL2."""
-    if Path("/proc/driver/nvidia/version").exists():
-        return True
-    binary = shutil.which("nvidia-smi") or "/usr/lib/wsl/lib/nvidia-smi"
-    try:
-        done = subprocess.run([binary, "-L"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0 and "GPU" in done.stdout
-
-
-def cpu_index() -> str | None:
-    """The address of PyTorch's CPU wheels, or None when it does not offer the pinned torch here and now."""
-    index = os.environ.get(CPU_INDEX_VARIABLE) or CPU_INDEX
-    try:
-        with urllib.request.urlopen(f"{index.rstrip('/')}/torch/", timeout=PROBE_TIMEOUT_S) as answer:
-            page = answer.read().decode("utf-8", "replace")
-    except (OSError, ValueError, ssl.SSLError):  # not reachable, or not an address
-        return None
-    version = torch_pin().partition("==")[2].split()[0]
-    return index if f"torch-{version}" in page else None
-
-
-def torch_build(found: preflight.Facts) -> str:
-    """Which torch to install: "ngc" (none, the image's is used), "cuda" or "cpu".
-
-    Raises:
-        Failure: the variable that decides it has another value.
-    """
-    if preflight.inside_ngc(found):
-        return "ngc"
-    wish = os.environ.get(BUILD_VARIABLE, "").strip().lower()
-    if wish not in ("", "cpu", "cuda"):
-        raise Failure(f"{BUILD_VARIABLE}: found '{wish}', expected cpu or cuda.", "Correct it or unset it.")
-    return wish or ("cuda" if has_nvidia_gpu() else "cpu")
 
 
 def reusable(venv: Path, *, overlay: bool, python: str) -> str:
@@ -122,30 +64,6 @@ def reusable(venv: Path, *, overlay: bool, python: str) -> str:
     return ""
 
 
-def check_disk(venv: Path, build: str) -> None:
-    """Refuse to start what the disk cannot hold.
-
-    Raises:
-        Failure: with the space needed and found.
-    """
-    present = sum(entry.stat().st_blocks * 512 for entry in _files(venv)) // 2**20
-    needed, free = max(DISK_MB[build] - present, 100), shutil.disk_usage(venv.parent).free // 2**20
-    if free < needed:
-        raise Failure(
-            f"Disk: the environment {venv} needs about {needed} MB more, found {free} MB free.",
-            "Free some space, or put the checkout on a larger disk, then run this again.",
-        )
-
-
-def _files(folder: Path) -> Iterator[os.DirEntry]:
-    if folder.is_dir():
-        for entry in os.scandir(folder):
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files(Path(entry.path))
-            elif entry.is_file(follow_symlinks=False):
-                yield entry
-
-
 def make(venv: Path, *, overlay: bool) -> None:
     """Make an empty environment, deleting what is there.
 
@@ -164,7 +82,7 @@ def sweep(venv: Path) -> None:
 
     A package without RECORD was never finished, although pip would take it for installed.
     """
-    for site in venv.glob("lib/python3.*/site-packages"):
+    for site in venv.glob(SITE):
         unfinished = [folder for folder in site.glob("*.dist-info") if not (folder / "RECORD").exists()]
         for folder in [*site.glob("~*"), *unfinished]:
             shutil.rmtree(folder, ignore_errors=True)
@@ -187,7 +105,7 @@ def install(venv: Path, build: str, found: preflight.Facts, *, lock: int) -> Non
     check_disk(venv, build)
     action = "Making" if not venv.exists() else f"Making anew ({reason})" if reason else "Completing"
     say(f"{action} the environment {venv} with Python {found['release']}.")
-    size = _megabytes(DOWNLOAD_MB[build])
+    size = megabytes(DOWNLOAD_MB[build])
     say(f"The download is about {size}, less what pip has in its cache; it takes a few minutes.")
     if reason:
         make(venv, overlay=overlay)
@@ -198,7 +116,7 @@ def install(venv: Path, build: str, found: preflight.Facts, *, lock: int) -> Non
     pip.install([line for line in lines if line.startswith("pip==")], "pip", "--no-deps")
     if build == "ngc":
         say(f"torch: the image's own {found['torch']} is used.")
-    else:
+    elif not has_torch(venv):
         install_torch(pip, venv, build)
     size = -(-len(lines) // STEPS)
     for step in range(STEPS):
@@ -209,29 +127,9 @@ def install(venv: Path, build: str, found: preflight.Facts, *, lock: int) -> Non
     register(venv)
 
 
-def install_torch(pip: Pip, venv: Path, build: str) -> None:
-    """Install the pinned torch: the CPU build from PyTorch's index, or what pip's own index has.
-
-    Raises:
-        Failure: what went wrong, and what to do.
-    """
-    pin = torch_pin()
-    index = cpu_index() if build == "cpu" else None
-    if index:
-        pip.install([pin], "torch (CPU build)", "--no-deps", "--index-url", index)
-        return
-    if build == "cpu":
-        url = pip.url_of(pin)
-        if "+cpu" not in url and "%2Bcpu" not in url:
-            say(f"PyTorch's CPU wheels ({CPU_INDEX}) cannot be reached: pip's index offers only the build")
-            say(f"with CUDA, which runs here too. The download becomes about {_megabytes(DOWNLOAD_MB['cuda'])}.")
-            check_disk(venv, "cuda")
-    pip.install([pin], "torch", "-c", str(LOCK), "-c", str(CUDA_LOCK))
-
-
 def register(venv: Path) -> None:
     """Make the checkout importable in the environment, and the kernel start this very Python."""
-    site = next(venv.glob("lib/python3.*/site-packages"))
+    site = next(venv.glob(SITE))
     (site / "workshop.pth").write_text(f"{CHECKOUT}\n")
     path = venv / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
     if not path.is_file():
@@ -239,10 +137,6 @@ def register(venv: Path) -> None:
     kernel = json.loads(path.read_text())
     kernel["argv"] = [str(venv / "bin" / "python"), *kernel["argv"][1:]]
     path.write_text(json.dumps(kernel, indent=1) + "\n")
-
-
-def _megabytes(number: int) -> str:
-    return f"{number / 1000:.1f} GB" if number >= 1000 else f"{number} MB"
 
 
 @contextmanager

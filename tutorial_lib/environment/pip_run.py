@@ -62,9 +62,9 @@ class Failure(Exception):
         lines = [line for line in output.splitlines() if line.strip() and not line.startswith("Progress ")]
         where = f"All of it is in {log}." if log else ""
         for pattern, problem, action in CAUSES:
-            decisive = [line.strip()[:240] for line in lines if re.search(pattern, line)]
+            decisive = [line.strip() for line in lines if re.search(pattern, line)]
             if decisive:
-                return cls(problem.format(step=step), action, "    " + decisive[-1])
+                return cls(problem.format(step=step), action, "    " + decisive[-1][:160])
         tail = "\n".join("    " + line[:240] for line in lines[-12:])
         return cls(f"Failed while {step}.", where or "Run this again.", tail)
 
@@ -189,7 +189,7 @@ class Pip:
             progress.end()
         if status == -signal.SIGKILL:
             raise Failure(
-                f"{step}: pip was killed.", "Most likely memory ran out: close programs, then run this again."
+                f"{step}: pip was killed.", "Memory ran out, most likely: close programs, then run this again."
             )
         if status:
             raise Failure.explain(step, "".join(lines), log=self.log)

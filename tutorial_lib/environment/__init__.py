@@ -1,0 +1,1 @@
+"""Makes the environment: standard library only, because nothing is installed yet."""
