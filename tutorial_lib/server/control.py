@@ -9,6 +9,7 @@ from urllib.parse import quote
 import httpx
 
 from tutorial_lib.errors import ModelLoadError, ServerError
+from tutorial_lib.server.log import without_stack
 
 TIMEOUT_S = 10.0
 LOAD_TIMEOUT_S = 300.0
@@ -45,7 +46,8 @@ class Control:
 
     def index(self) -> list[dict[str, str]]:
         """One entry per model version: name, version, state, reason (Triton's repository index)."""
-        return self._json("POST", "/v2/repository/index")
+        entries = self._json("POST", "/v2/repository/index")
+        return [entry | {"reason": without_stack(entry.get("reason", ""))} for entry in entries]
 
     def metadata(self, model: str) -> dict[str, Any]:
         return self._json("GET", f"/v2/models/{quote(model, safe='')}")
@@ -113,5 +115,5 @@ class Control:
             ) from error
         if response.status_code != 200:
             reason = answer.get("error", answer) if isinstance(answer, dict) else answer
-            raise ServerError(str(reason) or f"{method} {path}: status {response.status_code}")
+            raise ServerError(without_stack(str(reason)) or f"{method} {path}: status {response.status_code}")
         return answer

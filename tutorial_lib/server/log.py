@@ -37,3 +37,8 @@ def decisive_lines(log: str, *, limit: int = 12) -> list[str]:
         if text:
             found[text.replace("\\n", " ").rstrip()] = None
     return list(found)[-limit:]
+
+
+def without_stack(reason: str) -> str:
+    """A reason given by a Python model, without the stub's stack trace behind it."""
+    return reason.partition("\n\nAt:\n")[0].rstrip()

@@ -15,6 +15,7 @@ https://github.com/triton-inference-server/python_backend
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -203,7 +204,7 @@ def refuse(message):
 
 def failed(error):
     """The answer to a request that could not be run."""
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(f"onnx runtime error: {error}"))
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(in_c_words(error)))
 
 
 def model_file(config, version_folder):
@@ -223,7 +224,13 @@ def open_session(path, options):
     try:
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        refuse(f"onnx runtime error: Load model from {path} failed: {error}")
+        refuse(in_c_words(error))
+
+
+def in_c_words(error):
+    """An error of ONNX Runtime's Python binding as its C interface words it, with the error code."""
+    match = re.match(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", str(error), re.DOTALL)
+    return f"onnx runtime error {match[1]}: {match[2]}" if match else f"onnx runtime error 1: {error}"
 
 
 def check_caps(path):
@@ -235,17 +242,18 @@ def check_caps(path):
 
     try:
         model = onnx.load(str(path), load_external_data=False)
-    except Exception as error:
-        refuse(f"onnx runtime error: Load model from {path} failed: Protobuf parsing failed: {error}")
+    except Exception:
+        return  # not a readable model: ONNX Runtime itself says so best
+    failure = f"onnx runtime error 1: Load model from {path} failed:"
     if model.ir_version > int(max_ir):
         refuse(
-            f"onnx runtime error: Load model from {path} failed: "
-            f"Unsupported model IR version: {model.ir_version}, max supported IR version: {max_ir}"
+            f"{failure} Unsupported model IR version: {model.ir_version}, max supported IR version: {max_ir}"
         )
     for opset in model.opset_import:
         if opset.domain in ("", "ai.onnx") and opset.version > int(max_opset):
             refuse(
-                f"onnx runtime error: Load model from {path} failed: Opset {opset.version} is under development. "
+                f"{failure} ONNX Runtime only *guarantees* support for models stamped with official released onnx "
+                f"opset versions. Opset {opset.version} is under development and support for this is limited. "
                 f"Current official support for domain ai.onnx is till opset {max_opset}."
             )
 

@@ -1,0 +1,148 @@
+"""Our ONNX Runtime backend against ONNX Runtime run directly."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import psutil
+import pytest
+import tritonclient.grpc as grpc
+import tritonclient.http as http
+from onnx import TensorProto, helper
+
+from tests.server.conftest import save_double, save_onnx
+from tutorial_lib.server import serve
+
+F, I = TensorProto.FLOAT, TensorProto.INT64
+
+
+def infer(server, model: str, feeds: dict, *, outputs=None, client=http):
+    address = server.http_address if client is http else server.grpc_address
+    kinds = {"float32": "FP32", "int64": "INT64"}
+    with client.InferenceServerClient(address) as connection:
+        inputs = []
+        for name, array in feeds.items():
+            tensor = client.InferInput(name, list(array.shape), kinds[array.dtype.name])
+            tensor.set_data_from_numpy(array)
+            inputs.append(tensor)
+        wanted = [client.InferRequestedOutput(name) for name in outputs] if outputs else None
+        return connection.infer(model, inputs, outputs=wanted)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("backend")
+    random = np.random.default_rng(0)
+    save_onnx(
+        root / "linear" / "1" / "model.onnx",
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        [("x", F, ["n", 64])], [("y", F, ["n", 10])], {"w": random.random((64, 10), np.float32)},
+    )  # fmt: skip
+    (root / "linear" / "config.pbtxt").write_text(
+        'backend: "onnxruntime" max_batch_size: 32 dynamic_batching { max_queue_delay_microseconds: 100000 }'
+    )
+    save_onnx(
+        root / "fixed" / "1" / "model.onnx",
+        [helper.make_node("Add", ["a", "b"], ["sum"]), helper.make_node("Sub", ["a", "b"], ["difference"])],
+        [("a", F, [2, 3]), ("b", F, [2, 3])], [("sum", F, [2, 3]), ("difference", F, [2, 3])],
+    )  # fmt: skip
+    # a row index outside the table makes ONNX Runtime fail at run time
+    save_onnx(
+        root / "lookup" / "1" / "model.onnx",
+        [helper.make_node("Gather", ["table", "row"], ["found"], axis=0)],
+        [("row", I, ["n", 1])], [("found", F, ["n", 1, 2])], {"table": np.arange(8, dtype=np.float32).reshape(4, 2)},
+    )  # fmt: skip
+    (root / "lookup" / "config.pbtxt").write_text(
+        'platform: "onnxruntime_onnx" max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 300000 }'
+        " instance_group [ { count: 1 kind: KIND_AUTO } ]"
+    )
+    for name, threads in (("one_thread", 1), ("five_threads", 5)):
+        save_double(root / name / "1" / "weights.onnx")
+        (root / name / "config.pbtxt").write_text(
+            'backend: "onnxruntime" default_model_filename: "weights.onnx" instance_group [ { kind: KIND_CPU } ]'
+            f' parameters {{ key: "intra_op_thread_count" value {{ string_value: "{threads}" }} }}'
+        )
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(repository):
+    with serve(repository) as running:
+        yield running
+
+
+@pytest.mark.parametrize("client", [http, grpc], ids=["http", "grpc"])
+@pytest.mark.parametrize("batch", [1, 2, 7, 32])
+def test_a_batched_model_answers_as_onnx_runtime_does(server, repository, client, batch):
+    x = np.random.default_rng(batch).random((batch, 64), np.float32)
+    direct = ort.InferenceSession(str(repository / "linear" / "1" / "model.onnx")).run(None, {"x": x})[0]
+    np.testing.assert_allclose(infer(server, "linear", {"x": x}, client=client).as_numpy("y"), direct, rtol=1e-6)
+
+
+def test_a_batch_is_formed_and_split_again(server):
+    before = server.statistics("linear")
+    rows = [np.full((1 + n % 3, 64), n, np.float32) for n in range(12)]
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda x: infer(server, "linear", {"x": x}).as_numpy("y"), rows))
+    for x, y in zip(rows, answers, strict=True):
+        assert y.shape == (len(x), 10)
+        np.testing.assert_allclose(y, infer(server, "linear", {"x": x}).as_numpy("y"), rtol=1e-5)
+    after = server.statistics("linear")
+    asked = after["inference_count"] - before["inference_count"] - sum(map(len, rows))
+    executed = after["execution_count"] - before["execution_count"] - len(rows)
+    assert asked == sum(map(len, rows)) and executed < len(rows), "no batch was formed"
+
+
+def test_without_batching_and_only_the_output_asked_for(server):
+    assert server.config("fixed")["max_batch_size"] == 0
+    a, b = np.ones((2, 3), np.float32), np.full((2, 3), 5, np.float32)
+    answer = infer(server, "fixed", {"a": a, "b": b}, outputs=["difference"])
+    np.testing.assert_array_equal(answer.as_numpy("difference"), a - b)
+    assert answer.as_numpy("sum") is None
+    both = infer(server, "fixed", {"b": b, "a": a})
+    np.testing.assert_array_equal(both.as_numpy("sum"), a + b)
+
+
+def test_a_faulty_request_is_answered_alone(server):
+    def ask(row: int):
+        try:
+            return infer(server, "lookup", {"row": np.array([[row]], np.int64)}).as_numpy("found").ravel().tolist()
+        except http.InferenceServerException as error:
+            return str(error)
+
+    before = server.statistics("lookup")["execution_count"]
+    rows = [0, 1, 99, 2, 3]
+    with ThreadPoolExecutor(len(rows)) as pool:
+        answers = list(pool.map(ask, rows))
+    assert server.statistics("lookup")["execution_count"] - before < len(rows), "they did not share a batch"
+    assert [answers[0], answers[1], answers[3], answers[4]] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert "onnx runtime error 2" in answers[2] and "indices" in answers[2]
+
+
+def test_thread_parameters_reach_the_session(server):
+    count = {}
+    for child in psutil.Process(server.process.pid).children():
+        for name in ("one_thread", "five_threads"):
+            if f"/{name}/" in " ".join(child.cmdline()):
+                count[name] = max(count.get(name, 0), child.num_threads())
+    assert count["five_threads"] - count["one_thread"] == 4
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ('default_model_filename: "../config.pbtxt"', "outside the version folder"),
+        ('parameters { key: "intra_op_thread_count" value { string_value: "many" } }', "found 'many', expected a whole"),
+        ('parameters { key: "execution_mode" value { string_value: "2" } }', "found '2', expected 0"),
+        ("input [ { name: 'x' data_type: TYPE_FP32 dims: [ 3 ] }, { name: 'z' data_type: TYPE_FP32 dims: [ 3 ] } ] "
+         "output [ { name: 'y' data_type: TYPE_FP32 dims: [ 3 ] } ] max_batch_size: 2", "expects 2 inputs, model provides 1"),
+    ],
+)  # fmt: skip
+def test_refusals(tmp_path, config, reason):
+    save_double(tmp_path / "double" / "1" / "model.onnx")
+    (tmp_path / "double" / "config.pbtxt").write_text(f'backend: "onnxruntime" {config}')
+    with pytest.warns(UserWarning, match=reason), serve(tmp_path) as server:
+        assert not server.ready("double")
