@@ -52,9 +52,7 @@ def plan(home: Workspace, *, everything: bool = False) -> Plan:
         else:
             remove.append(folder)
     if not everything:
-        keep += [
-            (home.root / name, "yours; --all removes it") for name in MADE if (home.root / name).is_dir()
-        ]
+        keep += [(home.root / name, "yours; --all removes it") for name in MADE if (home.root / name).is_dir()]
     known = {*LEFTOVERS, *MADE, home.runs.name}
     keep += [(path, "not made by the workshop") for path in _folders(home.root) if path.name not in known]
     return Plan([(path, _size_mib(path)) for path in remove], keep)

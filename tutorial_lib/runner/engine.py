@@ -103,9 +103,7 @@ class WorkshopClient(PapermillNotebookClient):
             except DeadKernelError:
                 self.nb_man.cell_exception(cell, cell_index=index)
                 note = "The kernel died in this cell." if not self.watch.stopping() else "Ended in this cell."
-                cell.outputs.append(
-                    new_output("error", ename="DeadKernelError", evalue=note, traceback=[note])
-                )
+                cell.outputs.append(new_output("error", ename="DeadKernelError", evalue=note, traceback=[note]))
                 raise
             finally:
                 self.watch.running = False
@@ -131,9 +129,7 @@ class WorkshopClient(PapermillNotebookClient):
         """Put the reason where the error was: nothing is wrong with a notebook that cannot run here."""
         self.watch.skipped = reason
         cell.outputs = [output for output in cell.outputs if output.output_type != "error"]
-        cell.outputs.append(
-            new_output("stream", name="stdout", text=f"○ This notebook stops here: {reason}\n")
-        )
+        cell.outputs.append(new_output("stream", name="stdout", text=f"○ This notebook stops here: {reason}\n"))
 
 
 class WorkshopEngine(NBClientEngine):

@@ -54,9 +54,7 @@ class Execution:
         self.kernel: Any = None
         self.finished = threading.Event()
         self.lock = threading.Lock()
-        self.watch = Watch(
-            started=self._started, entered=self._entered, stop=self.stop, stopping=self._stopping
-        )
+        self.watch = Watch(started=self._started, entered=self._entered, stop=self.stop, stopping=self._stopping)
         os.set_inheritable(self.events, False)
 
     def run(self) -> None:

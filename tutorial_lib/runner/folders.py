@@ -11,27 +11,23 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from tutorial_lib.errors import NotebookError
-
 KEPT_RUNS = 10
 
 
 @contextmanager
 def new_folder(runs: Path) -> Iterator[Path]:
-    """A new folder named by the time, locked as long as the run lives."""
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    """A new folder named by the time to the millisecond, locked as long as the run lives."""
     runs.mkdir(parents=True, exist_ok=True)
-    for suffix in ("", *(f"-{count}" for count in range(2, 100))):
-        folder = runs / f"{stamp}{suffix}"
+    while True:
+        folder = runs / datetime.now().strftime("%Y%m%d-%H%M%S-%f")[:-3]
         try:
             folder.mkdir()
+            break
         except FileExistsError:
-            continue
-        with (folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield folder
-        return
-    raise NotebookError(f"folder {runs}: found 99 runs of {stamp}.", action="Try again in a second.")
+            continue  # of the same millisecond
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
 
 
 def is_running(folder: Path) -> bool:
@@ -48,7 +44,7 @@ def is_running(folder: Path) -> bool:
 
 def ended_runs(runs: Path) -> list[Path]:
     """Folders of runs that have ended, oldest first."""
-    found = [path for path in runs.glob("*") if re.fullmatch(r"\d{8}-\d{6}(-\d+)?", path.name)]
+    found = [path for path in runs.glob("*") if re.fullmatch(r"\d{8}-\d{6}-\d{3}", path.name)]
     return sorted(path for path in found if not path.is_symlink() and not is_running(path))
 
 

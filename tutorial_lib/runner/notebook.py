@@ -66,9 +66,7 @@ def execute_notebook(
     begun = time.monotonic()
     with log.open("ab") as log_file:
         child = _Child(environment, log_file)
-    child.send(
-        {"notebook": str(source), "output": str(output), "cwd": str(cwd), "parameters": dict(parameters)}
-    )
+    child.send({"notebook": str(source), "output": str(output), "cwd": str(cwd), "parameters": dict(parameters)})
     stop_at: float | None = None
     while child.is_open:
         for event in child.events(wait_s=0.2):

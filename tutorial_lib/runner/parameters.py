@@ -44,11 +44,12 @@ def check_parameters(notebook: NotebookNode, values: Mapping[str, Any], *, name:
     defaults = _assignments(cell.source)
     for parameter, value in values.items():
         if parameter not in defaults:
-            near = difflib.get_close_matches(parameter, defaults, n=1, cutoff=0.5)
+            spelt = {known.lower(): known for known in defaults}
+            near = difflib.get_close_matches(parameter.lower(), spelt, n=1, cutoff=0.5)
             raise NotebookError(
                 f"notebook {name}, cell {position}: no parameter is named {parameter!r}; "
                 f"the cell tagged `{TAG}` assigns {', '.join(defaults) or 'nothing'}.",
-                action=f"Did you mean {near[0]!r}?" if near else f"Assign {parameter} its default there.",
+                action=f"Did you mean {spelt[near[0]]!r}?" if near else f"Assign {parameter} its default there.",
             )
         _check_type(parameter, value, defaults[parameter], where=f"notebook {name}, cell {position}")
     _check_literal(defaults, name=name, position=position)
@@ -57,9 +58,7 @@ def check_parameters(notebook: NotebookNode, values: Mapping[str, Any], *, name:
             _check_not_overwritten(later.source, values, name=name, number=number)
 
 
-def _no_tagged_cell(
-    code: list[tuple[int, NotebookNode]], values: Mapping[str, Any], name: str
-) -> NotebookError:
+def _no_tagged_cell(code: list[tuple[int, NotebookNode]], values: Mapping[str, Any], name: str) -> NotebookError:
     """The error for a notebook without a parameters cell; names the cell that should be it."""
     problem = f"notebook {name}: no cell is tagged `{TAG}`, so the values passed would be overwritten unseen."
     found = [(len(values.keys() & _assignments(cell.source).keys()), -number, cell) for number, cell in code]
@@ -76,16 +75,10 @@ def _assignments(source: str) -> dict[str, ast.expr]:
     """Names that the source assigns at its top level, with the expressions."""
     found: dict[str, ast.expr] = {}
     for statement in _parse(source):
-        if (
-            isinstance(statement, ast.AnnAssign)
-            and statement.value
-            and isinstance(statement.target, ast.Name)
-        ):
+        if isinstance(statement, ast.AnnAssign) and statement.value and isinstance(statement.target, ast.Name):
             found[statement.target.id] = statement.value
         elif isinstance(statement, ast.Assign):
-            found |= {
-                target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)
-            }
+            found |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
     return found
 
 
@@ -117,9 +110,7 @@ def _check_type(parameter: str, value: Any, default: ast.expr, *, where: str) ->
 def _check_literal(defaults: Mapping[str, ast.expr], *, name: str, position: int) -> None:
     """Nothing in the parameters cell may be computed from a parameter: passed values arrive after it."""
     for parameter, expression in defaults.items():
-        used = sorted(
-            {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)} & defaults.keys()
-        )
+        used = sorted({node.id for node in ast.walk(expression) if isinstance(node, ast.Name)} & defaults.keys())
         if used:
             raise NotebookError(
                 f"notebook {name}, cell {position}: {parameter} is computed from {used[0]} inside the cell "
