@@ -70,9 +70,7 @@ def docker() -> Verdict:
         [] if info.get("ServerVersion") else [errors.strip() or f"exit code {code}"]
     )
     if problems:
-        fix = (
-            "For the container tier: start Docker, and add yourself to the group docker. The embedded tier needs none."
-        )
+        fix = "For the container tier: start Docker, and join the group docker. The embedded tier needs none."
         return Status.WARN, f"the engine does not answer: {problems[0].splitlines()[0]}", fix
     nvidia = "nvidia" in info.get("Runtimes", {})
     found = f"engine {info['ServerVersion']}, NVIDIA runtime {'present' if nvidia else 'absent'}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import errno
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -105,8 +104,8 @@ def install(venv: Path, build: str, found: preflight.Facts, *, lock: int) -> Non
     check_disk(venv, build)
     action = "Making" if not venv.exists() else f"Making anew ({reason})" if reason else "Completing"
     say(f"{action} the environment {venv} with Python {found['release']}.")
-    size = megabytes(DOWNLOAD_MB[build])
-    say(f"The download is about {size}, less what pip has in its cache; it takes a few minutes.")
+    amount = f"{'about' if reason else 'at most'} {megabytes(DOWNLOAD_MB[build])}"
+    say(f"It downloads {amount}, less what pip has in its cache, and takes a few minutes.")
     if reason:
         make(venv, overlay=overlay)
     (venv / "workshop-stamp").unlink(missing_ok=True)
@@ -122,21 +121,9 @@ def install(venv: Path, build: str, found: preflight.Facts, *, lock: int) -> Non
     for step in range(STEPS):
         pip.install(lines[step * size : (step + 1) * size], f"packages, part {step + 1} of {STEPS}", "--no-deps")
     pip.python("compiling", "-m", "compileall", "-q", "-j", "0", "-x", UNCOMPILED, "lib")
-    if build != "ngc":  # an image's own packages need not agree with each other
-        pip.python("checking", "-m", "pip", "check")
-    register(venv)
-
-
-def register(venv: Path) -> None:
-    """Make the checkout importable in the environment, and the kernel start this very Python."""
-    site = next(venv.glob(SITE))
-    (site / "workshop.pth").write_text(f"{CHECKOUT}\n")
-    path = venv / "share" / "jupyter" / "kernels" / "python3" / "kernel.json"
-    if not path.is_file():
-        raise Failure(f"Kernel: {path} is missing, although ipykernel writes it.", f"Delete {venv} and run this again.")
-    kernel = json.loads(path.read_text())
-    kernel["argv"] = [str(venv / "bin" / "python"), *kernel["argv"][1:]]
-    path.write_text(json.dumps(kernel, indent=1) + "\n")
+    # written here because ipykernel's own file names no path, and an overlay may take ipykernel from the image
+    pip.python("registering the kernel", "-m", "ipykernel", "install", "--sys-prefix")
+    next(venv.glob(SITE)).joinpath("workshop.pth").write_text(f"{CHECKOUT}\n")  # importable from any folder
 
 
 @contextmanager
