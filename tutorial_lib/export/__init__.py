@@ -5,7 +5,7 @@ from tutorial_lib.export.latency import latency_table, latency_under_callers
 from tutorial_lib.export.netron_view import NetronView, show_netron, stop_netron
 from tutorial_lib.export.onnx_file import OnnxSummary, OnnxTensor, describe_onnx, read_onnx, summary
 from tutorial_lib.export.parity import check_parity, open_session
-from tutorial_lib.export.to_onnx import export_densenet, export_onnx
+from tutorial_lib.export.to_onnx import export_densenet, export_onnx, quiet
 
 __all__ = [
     "NetronView",
@@ -19,6 +19,7 @@ __all__ = [
     "latency_table",
     "latency_under_callers",
     "open_session",
+    "quiet",
     "read_onnx",
     "show_netron",
     "stop_netron",

@@ -165,7 +165,7 @@ def _trace(
         shapes.append({axis: dims[symbol] for axis, symbol in axes.items()})
     by_name = isinstance(example, Mapping)
     try:
-        with _quiet():
+        with quiet():
             program = torch.onnx.export(
                 model,
                 () if by_name else tuple(values),
@@ -187,7 +187,7 @@ def _trace(
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep the exporter's progress and notes about absent optional packages out of the notebook."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
