@@ -71,7 +71,8 @@ class Failure(Exception):
 
 def say(text: str) -> None:
     """Tell the person; standard output is left to the command that follows."""
-    print(f"workshop: {text}", file=sys.stderr, flush=True)
+    clear = "\r\033[K" if sys.stderr.isatty() else ""  # a progress line may stand there
+    print(f"{clear}workshop: {text}", file=sys.stderr, flush=True)
 
 
 class Progress:
@@ -100,8 +101,7 @@ class Progress:
 
     def end(self) -> None:
         """Leave one line behind: the step and its seconds."""
-        clear = "\r\033[K" if self.terminal else ""
-        print(f"{clear}workshop: {self.step}: {time.monotonic() - self.start:.0f} s", file=sys.stderr, flush=True)
+        say(f"{self.step}: {time.monotonic() - self.start:.0f} s")
 
 
 class Pip:
@@ -185,7 +185,7 @@ class Pip:
         except BaseException:
             _end(process)
             raise
-        if progress:
+        if progress and status == 0:
             progress.end()
         if status == -signal.SIGKILL:
             raise Failure(
