@@ -116,7 +116,7 @@ def _refuse_training(model: nn.Module) -> None:
 
 
 def _arguments(model: nn.Module, example: object, input_names: Sequence[str]) -> dict[str, Tensor]:
-    """The example tensors under the names they shall have; a dynamic axis needs no minimum size."""
+    """The example tensors under the names they shall have; anything but a tensor is refused."""
     import torch
 
     if isinstance(example, torch.Tensor):
@@ -157,6 +157,8 @@ def _trace(
     values, shapes = [], []
     for name, tensor in tensors.items():
         axes = dynamic_axes.get(name, {})
+        # one tensor given as two examples would be traced as one input, and the other silently ignored
+        tensor = tensor.detach().clone()
         for axis in axes:
             # an example of size 1 invites torch to treat the axis as broadcast; two are as good as any number
             if tensor.shape[axis] == 1:
