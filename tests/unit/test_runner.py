@@ -172,6 +172,7 @@ def test_the_plot_is_the_tagged_cells_or_the_last():
     ("value", "shown"),
     [
         (None, "–"),
+        (True, "yes"),
         (12345, "12,345"),
         (0.98765, "0.9877"),
         (3.0, "3"),

@@ -68,7 +68,7 @@ def skip(step: str, reason: str, *, tier: str | None = None) -> None:
         tier: as in `record`.
     """
     _append({"kind": "skip", "name": step, "value": reason, "unit": ""}, tier)
-    print(f"○ Skipped: {step}. {reason}")
+    print(f"○ Skipped: {step}: {reason}")
 
 
 def skip_notebook(reason: str) -> None:

@@ -59,7 +59,7 @@ def plan(home: Workspace, *, everything: bool = False) -> Plan:
 
 
 def carry_out(wanted: Plan, home: Workspace) -> None:
-    """Remove what the plan names, and folders that are empty then.
+    """Remove what the plan names; the workspace's own folder stays.
 
     Raises:
         SetupError: something could not be removed.
@@ -74,9 +74,8 @@ def carry_out(wanted: Plan, home: Workspace) -> None:
     latest = home.runs / "latest"
     if latest.is_symlink() and not latest.exists():
         latest.unlink()
-    for folder in (home.runs, home.root):
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+    if home.runs.is_dir() and not any(home.runs.iterdir()):
+        home.runs.rmdir()
 
 
 def _folders(root: Path) -> list[Path]:

@@ -93,35 +93,37 @@ def display(console: Console) -> PlainDisplay | LiveDisplay:
 
 def show_result(run: Run, console: Console) -> None:
     """Print what failed and why, the table of all notebooks, a served prediction and the report's place."""
+    plain = {"markup": False, "highlight": False, "soft_wrap": True}
     for found in run.report.notebooks:
         if found.cell:
             _show_failure(found, console, run)
     console.print(_table(run))
     for found in run.report.notebooks:
+        if found.reason:
+            first = found.reason.split("\n")[0]
+            console.print(f"{SIGNS[found.status]} {found.name}: {first}", style=STYLES[found.status], **plain)
+        for step in found.skipped_steps:
+            line = f"○ {found.name}, skipped step: {step['step']} ({step['reason']})"
+            console.print(line, style=STYLES["skipped"], **plain)
+    for found in run.report.notebooks:
         number = found.numbers.get(PREDICTION)
         if number:
             line = f"The served model's answer to a real handwritten digit: {number['value']}"
-            console.print(f"\n{line} ({number['tier']})", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"\n{line} ({number['tier']})", **plain)
     if run.interrupted:
         console.print("\nInterrupted: the report is partial.", style="yellow")
-    console.print(f"\nReport: {run.index}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"\nReport: {run.index}", **plain)
 
 
 def _table(run: Run) -> Table:
-    table = Table(box=None, pad_edge=False, title_justify="left")
-    for heading, options in (
-        ("notebook", {"no_wrap": True}),
-        ("status", {"no_wrap": True}),
-        ("seconds", {"justify": "right", "no_wrap": True}),
-        ("tier", {}),
-        ("reason", {"overflow": "fold"}),
-    ):
-        table.add_column(heading, **options)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("notebook", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    table.add_column("tier")
     for found in run.report.notebooks:
         status = Text(f"{SIGNS[found.status]} {found.status}", style=STYLES[found.status])
-        skipped = [f"skipped: {step['step']} ({step['reason']})" for step in found.skipped_steps]
-        reason = "\n".join(filter(None, [found.reason.split("\n")[0], *skipped]))
-        table.add_row(found.name, status, f"{found.seconds:.1f}", Text(found.tier), Text(reason))
+        table.add_row(found.name, status, f"{found.seconds:.1f}", Text(found.tier))
     return table
 
 

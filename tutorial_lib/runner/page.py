@@ -110,7 +110,9 @@ def _number(value: Any) -> str:
     """A recorded value as a person writes it: four significant digits, thousands apart."""
     if value is None:
         return "–"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
         return f"{int(value):,}"
