@@ -50,7 +50,7 @@ def parse_config(text: str, *, source: str = "config.pbtxt") -> ModelConfig:
         lines = text.splitlines()
         shown = f"{lines[line - 1]}\n{' ' * (column - 1)}^" if line and line <= len(lines) and column else ""
         raise RepositoryError(
-            f"{where}: not a model configuration: {str(error).partition(' : ')[2] or error}.",
+            f"{where}: not a model configuration: {(str(error).partition(' : ')[2] or str(error)).rstrip('.')}.",
             action="Look for a missing bracket or comma, or a misspelt field, at or before this place.",
             details=shown,
         ) from error

@@ -252,9 +252,10 @@ def _warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
     wanted = _model_names(options) if options.models is None else options.models
     failed = {name: index.get(name, {}) for name in wanted if index.get(name, {}).get("state") != "READY"}
     if failed:
-        reasons = "; ".join(f"'{name}': {entry.get('reason') or 'see the log'}" for name, entry in failed.items())
-        lines = "\n".join(server.decisive_lines())
-        warnings.warn(f"not loaded: {reasons}\n{lines}", ModelNotLoaded, stacklevel=5)
+        # a model that could not even be polled is in the index without a reason, or not at all
+        unknown = "; ".join(server.decisive_lines()) or "the log does not say why"
+        reasons = "\n".join(f"'{name}': {entry.get('reason') or unknown}" for name, entry in failed.items())
+        warnings.warn(f"not loaded: {reasons}", ModelNotLoaded, stacklevel=6)
 
 
 def _hardware(tier: str, gpus: str) -> str:

@@ -13,6 +13,8 @@ NOISE = (
     "CUDA memory pool disabled",
     "unable to get allowed API_FEATURES",
 )
+# true, but only because of an earlier line
+CONSEQUENCES = ("Internal: failed to load all models",)
 ERROR = re.compile(r"^E\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?P<where>[\w.]+:\d+)\] (?P<text>.*)$")
 OTHER = re.compile(r"^(error: |\[libprotobuf (ERROR|FATAL)|terminate called|.*ImportError|.*symbol lookup error|.*: unrecognized option )")
 
@@ -34,9 +36,11 @@ def decisive_lines(log: str, *, limit: int = 12) -> list[str]:
             continue
         match = ERROR.match(line)
         text = match["text"].strip().strip('"') if match else line.strip() if OTHER.match(line) else ""
+        text = without_stack(text.replace("\\n", "\n")).replace("\n", " ").strip()
         if text:
-            found[text.replace("\\n", " ").rstrip()] = None
-    return list(found)[-limit:]
+            found[text] = None
+    causes = [text for text in found if text not in CONSEQUENCES] or list(found)
+    return causes[-limit:]
 
 
 def without_stack(reason: str) -> str:
