@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tutorial_lib import preflight
-from tutorial_lib.environment import disk, install, pip_run, torch_build
+from tutorial_lib.environment import compile_all, disk, install, pip_run, torch_build
 from tutorial_lib.environment.pip_run import Failure, Pip, Progress
 
 
@@ -311,3 +311,17 @@ def test_a_second_install_waits_for_the_first(tmp_path, monkeypatch, capsys):
         order.append("first")
     thread.join(5)
     assert order == ["first", "second"]
+
+
+def test_packages_are_compiled_but_for_what_is_hardly_imported(tmp_path):
+    site = tmp_path / "tests" / "lib" / "python3.11" / "site-packages"  # a checkout may lie in a folder "tests"
+    used = ["top.py", "numpy/__init__.py", "torch/nn/layer.py", "transformers/file.py", "contest/x.py"]
+    unused = ["numpy/tests/test_x.py", "torch/_inductor/x.py", "transformers/models/bert/x.py"]
+    for name in [*used, *unused, "numpy/broken.py"]:
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text("x = 1\n" if "broken" not in name else "print 'Python 2'\n")
+    compile_all.compile_all(site, 2)
+    compiled = {str(path.relative_to(site)) for path in site.rglob("*.pyc")}
+    suffix = f".{sys.implementation.cache_tag}.pyc"
+    expected = {str(Path(name).parent / "__pycache__" / (Path(name).stem + suffix)) for name in used}
+    assert compiled == expected

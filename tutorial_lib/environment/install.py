@@ -31,10 +31,6 @@ STEPS = 4  # parts the packages come in, so that an interrupted install has some
 
 SITE = "lib/python3.*/site-packages"  # below an environment
 
-# Compiling these costs as long as all the rest and little of it is ever imported; Python compiles a
-# module at its first import anyway.
-UNCOMPILED = r"/tests?/|/transformers/models/|/torch/(_inductor|testing|distributed)/"
-
 
 def reusable(venv: Path, *, overlay: bool, python: str) -> str:
     """Why the environment at `venv` must be made anew; "" when it can be completed in place."""
@@ -120,10 +116,11 @@ def install(venv: Path, build: str, found: preflight.Facts, *, lock: int) -> Non
     size = -(-len(lines) // STEPS)
     for step in range(STEPS):
         pip.install(lines[step * size : (step + 1) * size], f"packages, part {step + 1} of {STEPS}", "--no-deps")
-    pip.python("compiling", "-m", "compileall", "-q", "-j", "0", "-x", UNCOMPILED, "lib")
+    site = next(venv.glob(SITE))
+    pip.python("compiling", "-I", str(Path(__file__).with_name("compile_all.py")), str(site))
     # written here because ipykernel's own file names no path, and an overlay may take ipykernel from the image
     pip.python("registering the kernel", "-m", "ipykernel", "install", "--sys-prefix")
-    next(venv.glob(SITE)).joinpath("workshop.pth").write_text(f"{CHECKOUT}\n")  # importable from any folder
+    site.joinpath("workshop.pth").write_text(f"{CHECKOUT}\n")  # makes the checkout importable from any folder
 
 
 @contextmanager
