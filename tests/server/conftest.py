@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tutorial_lib.paths import WORKSPACE_VARIABLE
 from tutorial_lib.server import serve, stop_all
 
-ECHO_MODEL = '''
+ECHO_MODEL = """
 import triton_python_backend_utils as pb_utils
 
 
@@ -24,7 +24,7 @@ class TritonPythonModel:
             sent = pb_utils.get_input_tensor_by_name(request, "SENT").as_numpy()
             answers.append(pb_utils.InferenceResponse([pb_utils.Tensor("RETURNED", sent)]))
         return answers
-'''
+"""
 ECHO_CONFIG = """
 backend: "python"
 max_batch_size: 8

@@ -95,7 +95,8 @@ def test_same_verdict_as_the_official_backend(all_cases, number):
 def unordered(text: str) -> list[str]:
     """A client's lines, with the tensors of a completed configuration in a fixed order."""
     return [
-        " ".join(sorted(re.findall(r"\('.*?\)", line))) + re.sub(r"\('.*?\),? ?", "", line) for line in text.splitlines()
+        " ".join(sorted(re.findall(r"\('.*?\)", line))) + re.sub(r"\('.*?\),? ?", "", line)
+        for line in text.splitlines()
     ]
 
 

@@ -18,7 +18,7 @@ from tutorial_lib.server.control import Control
 from tutorial_lib.server.launch import attach
 from tutorial_lib.versions import EMBEDDED_TRITON
 
-VERSION_MODEL = '''
+VERSION_MODEL = """
 import sys
 
 import numpy as np
@@ -29,7 +29,7 @@ class TritonPythonModel:
     def execute(self, requests):
         text = np.array([sys.version, sys.prefix], dtype=object)
         return [pb_utils.InferenceResponse([pb_utils.Tensor("RETURNED", text)]) for _ in requests]
-'''
+"""
 
 
 def test_the_real_version_and_the_label(shared_server):
@@ -71,7 +71,9 @@ def test_the_stub_runs_this_very_interpreter(tmp_path):
     repository = write_echo(tmp_path)
     (repository / "echo" / "1" / "model.py").write_text(VERSION_MODEL)
     config = repository / "echo" / "config.pbtxt"
-    config.write_text(config.read_text().replace('"RETURNED" data_type: TYPE_FP32', '"RETURNED" data_type: TYPE_STRING'))
+    config.write_text(
+        config.read_text().replace('"RETURNED" data_type: TYPE_FP32', '"RETURNED" data_type: TYPE_STRING')
+    )
     with serve(repository) as server:
         body = {"inputs": [{"name": "SENT", "datatype": "FP32", "shape": [1, 1], "data": [0]}]}
         answer = server.control.infer("echo", body)["outputs"][0]["data"]

@@ -28,7 +28,9 @@ def check_guilty_file(guilty_file: object, server: Server) -> None:
     expected = f"{CUT_MODEL}/1/model.onnx"
     yours = str(guilty_file).strip().lstrip("/")
     if not yours.endswith(expected) or expected not in "\n".join(server.decisive_lines()):
-        raise wrong(guilty_file, "the file in the sentence 'Load model from … failed'", "three parts: model/version/file.")
+        raise wrong(
+            guilty_file, "the file in the sentence 'Load model from … failed'", "three parts: model/version/file."
+        )
     right("you can find the guilty file in a Triton log.")
 
 
@@ -52,7 +54,9 @@ def check_is_healthy(is_healthy: Callable[[Control, str], bool], server: Server)
     try:
         yours = is_healthy(server.control, "good")
     except Exception as error:
-        raise wrong(f"raised {type(error).__name__}", False, "infer raises ServerError: catch it and return False.") from None
+        raise wrong(
+            f"raised {type(error).__name__}", False, "infer raises ServerError: catch it and return False."
+        ) from None
     finally:
         server.unload("good")
         server.load("good")

@@ -37,7 +37,9 @@ def check_margin(margin: object, server: Server, image: np.ndarray) -> None:
     try:
         yours = float(margin)
     except (TypeError, ValueError):
-        raise wrong(repr(margin), "one number", "decode the bytes, split at ':', and subtract the two scores.") from None
+        raise wrong(
+            repr(margin), "one number", "decode the bytes, split at ':', and subtract the two scores."
+        ) from None
     if not np.isclose(yours, best - second, atol=1e-3):
         hint = "subtract scores, not indices: the score is the part before the first colon."
         if np.isclose(yours, second - best, atol=1e-3):

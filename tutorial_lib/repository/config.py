@@ -127,7 +127,7 @@ def _check_entry(config: ModelConfig, role: str, entry, provided: dict) -> None:
     if config.max_batch_size > 0:
         if shape[:1] != [-1]:
             raise RepositoryError(
-                f"{subject}: max_batch_size is {config.max_batch_size}, but the graph's first axis is not free: {shape}.",
+                f"{subject}: max_batch_size is {config.max_batch_size}, but the first axis is not free: {shape}.",
                 action="Export with a dynamic batch axis, or set max_batch_size: 0 and write all axes into dims.",
             )
         if len(dims) == len(shape):

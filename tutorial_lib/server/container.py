@@ -58,9 +58,7 @@ def shell_text(command: list[str]) -> str:
     return " \\\n  ".join([head, *lines[2:]])
 
 
-def compose_text(
-    options: ServerOptions, *, ports: Mapping[str, int] = PORTS, tag: str = TARGET, gpus: str = ""
-) -> str:
+def compose_text(options: ServerOptions, *, ports: Mapping[str, int] = PORTS, tag: str = TARGET, gpus: str = "") -> str:
     """The same start as a compose file (YAML)."""
     service: dict[str, object] = {
         "image": image(tag),

@@ -62,7 +62,9 @@ def zeros_request(metadata: dict[str, Any]) -> dict[str, Any]:
         shape = [1 if axis < 0 else axis for axis in map(int, tensor["shape"])]
         size = math.prod(shape)
         if size > MAX_PROBE_ELEMENTS:
-            raise ServerError(f"model '{metadata['name']}', input '{tensor['name']}': {size} elements, too large to probe.")
+            raise ServerError(
+                f"model '{metadata['name']}', input '{tensor['name']}': {size} elements, too large to probe."
+            )
         zero: Any = {"BYTES": "", "BOOL": False}.get(tensor["datatype"], 0)
         inputs.append({"name": tensor["name"], "datatype": tensor["datatype"], "shape": shape, "data": [zero] * size})
     return {"inputs": inputs}

@@ -16,7 +16,10 @@ NOISE = (
 # true, but only because of an earlier line
 CONSEQUENCES = ("Internal: failed to load all models",)
 ERROR = re.compile(r"^E\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?P<where>[\w.]+:\d+)\] (?P<text>.*)$")
-OTHER = re.compile(r"^(error: |\[libprotobuf (ERROR|FATAL)|terminate called|.*ImportError|.*symbol lookup error|.*: unrecognized option )")
+OTHER = re.compile(
+    r"^(error: |\[libprotobuf (ERROR|FATAL)|terminate called|.*ImportError|"
+    r".*symbol lookup error|.*: unrecognized option )"
+)
 
 
 def is_noise(line: str) -> bool:

@@ -49,7 +49,9 @@ def choose(wanted: Mapping[str, int | None]) -> dict[str, int]:
         if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535:
             raise PortInUseError(f"port: found {port!r}, expected a whole number from 1 to 65535.")
     if len(set(given)) != len(given):
-        raise PortInUseError(f"ports {dict(wanted)}: the same port is given twice.", action="Give three different ports.")
+        raise PortInUseError(
+            f"ports {dict(wanted)}: the same port is given twice.", action="Give three different ports."
+        )
     taken = {name: port for name, port in wanted.items() if port is not None and not is_free(port)}
     if taken:
         found = []

@@ -97,7 +97,7 @@ class ServerProcess:
             if time.monotonic() > deadline:
                 self.stop()
                 raise ServerError(
-                    f"Triton at {control.url}: no answer within {timeout_s:g} s; it was stopped. Its log is {self.log}.",
+                    f"Triton at {control.url}: no answer within {timeout_s:g} s; stopped. Its log is {self.log}.",
                     action="Give a larger startup_timeout_s if a model simply takes long to load.",
                     details=self._evidence(),
                 )

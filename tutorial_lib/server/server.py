@@ -149,7 +149,9 @@ class Server:
         if not self.running:
             return server_html(f"{self.label} — stopped", {"log": str(self.log_path or "")}, [])
         rows = {"HTTP": self.http_address, "gRPC": self.grpc_address, "metrics": self.metrics_url}
-        rows |= {"repository": str(path) for path in self.repositories}
+        rows |= {
+            "repository" if n == 0 else f"repository {n + 1}": str(path) for n, path in enumerate(self.repositories)
+        }
         if self.log_path:
             rows["log"] = str(self.log_path)
         try:

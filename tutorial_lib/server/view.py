@@ -16,7 +16,9 @@ def server_html(title: str, rows: dict[str, str], models: list[dict[str, str]]) 
         models: entries of Triton's repository index.
     """
     cell = 'style="text-align:left;padding:2px 12px 2px 0;vertical-align:top"'
-    facts = "".join(f"<tr><td {cell}>{escape(k)}</td><td {cell}><code>{escape(v)}</code></td></tr>" for k, v in rows.items())
+    facts = "".join(
+        f"<tr><td {cell}>{escape(k)}</td><td {cell}><code>{escape(v)}</code></td></tr>" for k, v in rows.items()
+    )
     lines = []
     for model in models:
         state = model.get("state", "")

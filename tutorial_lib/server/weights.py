@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tutorial_lib.errors import RepositoryError
+from tutorial_lib.paths import REFERENCE_REPOSITORY
 from tutorial_lib.repository.config import read_config
 from tutorial_lib.repository.layout import Model
-from tutorial_lib.paths import REFERENCE_REPOSITORY
 
 # backend or platform in config.pbtxt -> the file Triton looks for in a version folder
 # Source: "Model Files" in Triton's model repository documentation.

@@ -246,9 +246,7 @@ def check_caps(path):
         return  # not a readable model: ONNX Runtime itself says so best
     failure = f"onnx runtime error 1: Load model from {path} failed:"
     if model.ir_version > int(max_ir):
-        refuse(
-            f"{failure} Unsupported model IR version: {model.ir_version}, max supported IR version: {max_ir}"
-        )
+        refuse(f"{failure} Unsupported model IR version: {model.ir_version}, max supported IR version: {max_ir}")
     for opset in model.opset_import:
         if opset.domain in ("", "ai.onnx") and opset.version > int(max_opset):
             refuse(
@@ -323,7 +321,7 @@ def reshaped(array, reshape, batching, to_model=True):
     lead = array.shape[:1] if batching else ()
     if -1 in shape and shape.count(-1) > 1:
         # several free axes: Triton guarantees they keep their order, so take them from the array
-        free = [n for n, d in zip(array.shape[len(lead):], reshape[1 if to_model else 0], strict=True) if d == -1]
+        free = [n for n, d in zip(array.shape[len(lead) :], reshape[1 if to_model else 0], strict=True) if d == -1]
         shape = [free.pop(0) if d == -1 else d for d in shape]
     return array.reshape(*lead, *shape)
 
