@@ -175,18 +175,11 @@ def candidates(checkout: str) -> List[str]:
         paths += [os.path.join(folder, name) for folder in folders]
     uv = os.environ.get("UV_PYTHON_INSTALL_DIR") or os.path.join(home, ".local", "share", "uv", "python")
     pyenv = os.path.join(os.environ.get("PYENV_ROOT") or os.path.join(home, ".pyenv"), "versions")
-    for major, minor in PYTHONS:
-        name = "python{}.{}".format(major, minor)
-        patterns = [
-            os.path.join(pyenv, "{}.{}*".format(major, minor)),
-            os.path.join(uv, "cpython-{}.{}*".format(major, minor)),
-            "/usr/local",
-            "/usr",
-            "/opt/conda",
-        ]
-        patterns += [os.path.join(home, conda) for conda in ("miniconda3", "miniforge3", "mambaforge", "anaconda3")]
-        for pattern in patterns:
-            paths += sorted(glob.glob(os.path.join(pattern, "bin", name)), reverse=True)
+    conda = [os.path.join(home, name) for name in ("miniconda3", "miniforge3", "mambaforge", "anaconda3")]
+    for version in ("{}.{}".format(*numbers) for numbers in PYTHONS):
+        roots = [os.path.join(pyenv, version + "*"), os.path.join(uv, "cpython-" + version + "*")]
+        for root in roots + ["/usr/local", "/usr", "/opt/conda"] + conda:
+            paths += sorted(glob.glob(os.path.join(root, "bin", "python" + version)), reverse=True)
     own = os.path.join(os.path.realpath(checkout), ".venv", "")
     chosen = []  # type: List[str]
     seen = set()
@@ -279,8 +272,7 @@ def refusal(refused: List[Tuple[str, str]]) -> str:
     if os.environ.get(PYTHON_VARIABLE):
         lines.append("{0} names the only one that is tried; correct it or unset {0}.".format(PYTHON_VARIABLE))
     else:
-        lines.append("Install one, for example with")
-        lines.append(advice(refused))
+        lines += ["Install one, for example with", advice(refused)]
         lines.append("then run this again. {}=/path/to/python3.11 names one directly.".format(PYTHON_VARIABLE))
     return "\n".join(lines)
 
