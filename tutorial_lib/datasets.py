@@ -103,9 +103,7 @@ def prepare(images: np.ndarray) -> np.ndarray:
     if array.ndim != 3 or array.shape[1:] != (RAW_SIDE, RAW_SIDE):
         raise ValueError(f"images: found shape {np.shape(images)}, expected (n, 8, 8) or (8, 8).")
     if array.size and not (array.min() >= 0 and array.max() <= RAW_MAX):  # NaN fails this, too
-        raise ValueError(
-            f"images: found values from {array.min():g} to {array.max():g}, expected ink from 0 to 16."
-        )
+        raise ValueError(f"images: found values from {array.min():g} to {array.max():g}, expected ink from 0 to 16.")
     height, width = IMAGE_SHAPE[1:]
     rows, columns = bilinear_matrix(RAW_SIDE, height), bilinear_matrix(RAW_SIDE, width)
     grey = rows @ (array / RAW_MAX) @ columns.T  # (n, 32, 32)

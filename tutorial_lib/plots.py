@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from tutorial_lib.models.names import CLASSES
 from tutorial_lib.pipeline import pipeline
@@ -63,9 +63,7 @@ def axes(
     return result
 
 
-def plot_digits(
-    images: np.ndarray, labels: Sequence[object], *, title: str = "", columns: int = 10
-) -> np.ndarray:
+def plot_digits(images: np.ndarray, labels: Sequence[object], *, title: str = "", columns: int = 10) -> np.ndarray:
     """Small pictures in a grid with a text above each.
 
     Args:
@@ -168,6 +166,8 @@ def plot_latency(table: pd.DataFrame, *, title: str = "Time per call") -> Axes:
     result.set_xscale("log", base=2)
     result.set_yscale("log", base=2)
     plain = FuncFormatter(lambda value, _: f"{value:g}")
+    result.set_ylim(table["median_ms"].min() / 1.5, table["median_ms"].max() * 4)  # one hiccup must not set the scale
+    result.yaxis.set_major_locator(LogLocator(base=2, numticks=20))
     for axis in (result.xaxis, result.yaxis):
         axis.set_major_formatter(plain)
         axis.set_minor_locator(NullLocator())

@@ -130,9 +130,7 @@ def train(
     model.to(device)
     steps = math.ceil(len(images) / batch_size)
     optimizer = torch.optim.AdamW(model.parameters(), lr=max_lr, weight_decay=0.02, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, max_lr=max_lr, epochs=epochs, steps_per_epoch=steps
-    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=max_lr, epochs=epochs, steps_per_epoch=steps)
     loss_of = nn.CrossEntropyLoss(label_smoothing=0.05)
     losses, accuracies, started = [], [], time.perf_counter()
     bar = tqdm(total=epochs * steps, desc="training", unit="batch", mininterval=0.5, disable=not progress)

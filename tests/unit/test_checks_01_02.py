@@ -36,7 +36,7 @@ def test_untouched_stubs_are_not_wrong(check, capsys):
 
 
 def test_solutions_of_01_pass(capsys):
-    class result:  # noqa: N801 - the notebook's own name
+    class result:  # the notebook's own name
         confusion = CONFUSION
 
     first, second, third = solutions("01_train_checkpoint.ipynb")

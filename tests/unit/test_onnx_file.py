@@ -23,7 +23,8 @@ def write(path, *, elem=TensorProto.FLOAT, shape=("batch", 2), old_style=False):
     ("elem", "word"),
     [
         (TensorProto.FLOAT, "FP32"), (TensorProto.INT64, "INT64"), (TensorProto.STRING, "BYTES"),
-        (TensorProto.FLOAT16, "FP16"), (TensorProto.BOOL, "BOOL"), (TensorProto.COMPLEX64, "COMPLEX64 (none in Triton)"),
+        (TensorProto.FLOAT16, "FP16"), (TensorProto.BOOL, "BOOL"),
+        (TensorProto.COMPLEX64, "COMPLEX64 (none in Triton)"),
     ],
 )  # fmt: skip
 def test_types_in_tritons_words(tmp_path, elem, word):

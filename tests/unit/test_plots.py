@@ -7,10 +7,10 @@ import pytest
 
 matplotlib.use("agg")
 
-from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import pyplot as plt
 
-from tutorial_lib import plots  # noqa: E402
-from tutorial_lib.pipeline import STEPS, pipeline  # noqa: E402
+from tutorial_lib import plots
+from tutorial_lib.pipeline import STEPS, pipeline
 
 
 @pytest.fixture(autouse=True)

@@ -195,9 +195,7 @@ def test_what_torch_cannot_trace_becomes_one_error(tmp_path):
 
 def test_opset_above_the_target_is_refused_before_any_work(tmp_path):
     with pytest.raises(ExportError, match="opset 22"):
-        export_onnx(
-            Twice().eval(), tmp_path / "n.onnx", example=TWO, input_names=["x"], output_names=["y"], opset=22
-        )
+        export_onnx(Twice().eval(), tmp_path / "n.onnx", example=TWO, input_names=["x"], output_names=["y"], opset=22)
 
 
 def test_case_19_the_ir_version_is_held_to_the_target(tmp_path):

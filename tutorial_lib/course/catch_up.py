@@ -144,9 +144,7 @@ def _make_export(space: Workspace) -> None:
     from tutorial_lib.export.to_onnx import export_densenet
 
     checkpoint = load_checkpoint(default_path(space))
-    export_densenet(
-        checkpoint.model, export_path(space), checkpoint_sha256=checkpoint.metadata["weights"]["sha256"]
-    )
+    export_densenet(checkpoint.model, export_path(space), checkpoint_sha256=checkpoint.metadata["weights"]["sha256"])
 
 
 def _make_served_model(space: Workspace) -> None:

@@ -161,9 +161,8 @@ def _carry_over(axes: Axes, start: tuple[float, float], y: float) -> tuple[float
     """Lead a tensor from the end of a row to a dot at the start of the row at height `y`; where arrows begin."""
     x, middle = 0.3, y + 0.62 * _ROW_HEIGHT
     right = start[0] + 0.55
-    axes.plot(
-        (start[0] + 0.4, right, right, x, x), (start[1], start[1], middle, middle, y), color=_LINE, linewidth=1.0, zorder=1
-    )
+    across, down = (start[0] + 0.4, right, right, x, x), (start[1], start[1], middle, middle, y)
+    axes.plot(across, down, color=_LINE, linewidth=1.0, zorder=1)
     axes.plot(x, y, "o", color=_LINE, markersize=4, zorder=2)
     return x - 0.4, y
 

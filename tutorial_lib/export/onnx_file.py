@@ -138,10 +138,7 @@ def summary(path: Path) -> OnnxSummary:
     path = Path(path)
     model = read_onnx(path)
     side_files = {
-        entry.value
-        for tensor in model.graph.initializer
-        for entry in tensor.external_data
-        if entry.key == "location"
+        entry.value for tensor in model.graph.initializer for entry in tensor.external_data if entry.key == "location"
     }
     files = [path, *(path.parent / name for name in side_files)]
     return OnnxSummary(
@@ -176,7 +173,5 @@ def _tensor(value: onnx.ValueInfoProto) -> OnnxTensor:
     name = TRITON_TYPES.get(number) or f"{TensorProto.DataType.Name(number)} (none in Triton)"
     if not tensor.HasField("shape"):
         return OnnxTensor(value.name, name, None)
-    sizes = [
-        axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in tensor.shape.dim
-    ]
+    sizes = [axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in tensor.shape.dim]
     return OnnxTensor(value.name, name, tuple(sizes))

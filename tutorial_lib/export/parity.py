@@ -131,5 +131,5 @@ def _normal(tensor: OnnxTensor, batch: int, generator: np.random.Generator) -> n
             "floating-point input whose only open axis is the first.",
             action="Pass make_inputs=lambda batch: {name: array, ...}.",
         )
-    size = tuple([batch, *shape[1:]]) if shape and not isinstance(shape[0], int) else shape
+    size = (batch, *shape[1:]) if shape and not isinstance(shape[0], int) else shape
     return generator.standard_normal(size).astype(kind)

@@ -72,7 +72,8 @@ def export_onnx(
         dynamic_axes = {name: {0: "batch"} for name in (*input_names, *output_names)}
     unknown = sorted(set(dynamic_axes) - {*input_names, *output_names})
     if unknown:
-        raise ExportError(f"dynamic axes: found tensor names {unknown}, expected some of {[*input_names, *output_names]}.")
+        known = [*input_names, *output_names]
+        raise ExportError(f"dynamic axes: found tensor names {unknown}, expected some of {known}.")
 
     proto = _trace(model, example, tensors, dynamic_axes, output_names=output_names, opset=opset)
     _clean(proto, metadata or {})
@@ -85,7 +86,9 @@ def export_onnx(
     return _save(proto, path, inline_limit_mib=inline_limit_mib)
 
 
-def export_densenet(model: DenseNet, path: Path, *, checkpoint_sha256: str = "", release: Release | None = None) -> Path:
+def export_densenet(
+    model: DenseNet, path: Path, *, checkpoint_sha256: str = "", release: Release | None = None
+) -> Path:
     """Export the digits model under the names every later step uses.
 
     Args:

@@ -64,9 +64,7 @@ class Transition(nn.Module):
 
 def dense_block(channels: int, growth: int, layers: int, *, bottleneck: int = 4) -> nn.Sequential:
     """`layers` dense layers, each seeing what all layers before it made."""
-    return nn.Sequential(
-        *(DenseLayer(channels + i * growth, growth, bottleneck=bottleneck) for i in range(layers))
-    )
+    return nn.Sequential(*(DenseLayer(channels + i * growth, growth, bottleneck=bottleneck) for i in range(layers)))
 
 
 class DenseNet(nn.Module):
