@@ -9,4 +9,4 @@ MODEL_NAME = "densenet_onnx"
 INPUT_NAME = "data_0"
 OUTPUT_NAME = "fc6_1"
 IMAGE_SHAPE = (3, 32, 32)
-CLASSES = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+CLASSES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

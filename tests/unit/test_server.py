@@ -1,0 +1,240 @@
+"""The parts of the server package that need no server."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tutorial_lib.errors import PortInUseError, RepositoryError, ServerError, SetupError
+from tutorial_lib.paths import REFERENCE_REPOSITORY, WORKSPACE_VARIABLE, workspace
+from tutorial_lib.repository.layout import models_of
+from tutorial_lib.server import ServerOptions, compose_text, docker_command, serve, shell_text
+from tutorial_lib.server import container as containers
+from tutorial_lib.server.container import require_docker
+from tutorial_lib.server.health import zeros_request
+from tutorial_lib.server.locate import Installation, backend_directory, find_installation, server_environment
+from tutorial_lib.server.log import decisive_lines, without_stack
+from tutorial_lib.server.options import address_arguments
+from tutorial_lib.server.ports import choose, is_free
+from tutorial_lib.server.supervisor import PREFIX, region_prefix, start_ticks
+from tutorial_lib.server.tiers import available_tiers
+from tutorial_lib.server.view import server_html
+from tutorial_lib.server.weights import require_weights
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    monkeypatch.setenv(WORKSPACE_VARIABLE, str(tmp_path / "workspace"))
+    return workspace()
+
+
+OPTIONS = ServerOptions(repositories=(Path("/home/a b/models"), Path("/more")), models=("clip", "clip-core"))
+
+
+def test_options_become_tritons_flags():
+    assert OPTIONS.arguments() == [
+        "--model-repository=/home/a b/models",
+        "--model-repository=/more",
+        "--model-control-mode=explicit",
+        "--load-model=clip",
+        "--load-model=clip-core",
+        "--strict-readiness=true",
+        "--exit-on-error=false",
+        "--exit-timeout-secs=3",
+    ]
+
+
+def test_load_model_goes_with_explicit_mode_only():
+    """Case 69: --load-model without explicit control ends the server."""
+    flags = ServerOptions(repositories=(Path("/m"),), models=("a",), model_control_mode="none").arguments()
+    assert not [flag for flag in flags if flag.startswith("--load-model")]
+    assert "--load-model=*" in ServerOptions(repositories=(Path("/m"),)).arguments()
+    assert not [f for f in ServerOptions(repositories=(Path("/m"),), models=()).arguments() if "load-model" in f]
+
+
+def test_the_listeners_get_their_address():
+    flags = address_arguments("127.0.0.1", {"http": 1, "grpc": 2, "metrics": 3})
+    assert [flag for flag in flags if flag.endswith("-address=127.0.0.1")] == [
+        "--http-address=127.0.0.1",
+        "--grpc-address=127.0.0.1",
+        "--metrics-address=127.0.0.1",
+    ]
+
+
+def test_docker_command():
+    command = docker_command(OPTIONS, gpus="all", ports={"http": 9000, "grpc": 9001, "metrics": 9002})
+    assert command[:2] == ["docker", "run"]
+    image = command.index("nvcr.io/nvidia/tritonserver:24.10-py3")
+    before, after = command[:image], command[image + 1 :]
+    assert {"--rm", "--init", "--gpus=all", "--shm-size=1g", "stack=67108864"} <= set(before)
+    assert "127.0.0.1:9000:8000" in before and "127.0.0.1:9002:8002" in before
+    assert "/home/a b/models:/models:ro" in before and "/more:/models1:ro" in before
+    assert after[:3] == ["tritonserver", "--model-repository=/models", "--model-repository=/models1"]
+    assert "--gpus=all" not in docker_command(OPTIONS)
+
+
+def test_shell_text_is_the_same_command():
+    command = docker_command(OPTIONS, gpus="all")
+    assert shlex.split(shell_text(command).replace("\\\n", " ")) == command
+
+
+def test_compose_is_the_same_start():
+    service = yaml.safe_load(compose_text(OPTIONS, gpus="all"))["services"]["triton"]
+    command = docker_command(OPTIONS, gpus="all")
+    assert service["image"] in command and service["command"] == command[command.index(service["image"]) + 1 :]
+    assert service["shm_size"] == "1g" and service["ulimits"]["stack"] == 67108864
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert [volume for volume in service["volumes"] if volume not in command] == []
+    assert service["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
+    assert "deploy" not in yaml.safe_load(compose_text(OPTIONS))["services"]["triton"]
+
+
+def fake_docker(folder: Path, monkeypatch, script: str) -> Path:
+    path = folder / "docker"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return path
+
+
+def test_docker_without_an_engine(tmp_path, monkeypatch):
+    fake_docker(tmp_path, monkeypatch, "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
+    with pytest.raises(SetupError, match="its engine does not answer: Cannot connect"):
+        require_docker()
+    row = available_tiers().loc["container"]
+    assert not row["here"] and "engine" in row["why not"]
+
+
+def test_no_docker_at_all(monkeypatch):
+    monkeypatch.setattr(containers.shutil, "which", lambda _: None)
+    with pytest.raises(SetupError, match="found no 'docker' command"):
+        require_docker()
+
+
+def test_decisive_lines_leave_noise_and_consequences_out():
+    log = "\n".join(
+        [
+            'I1130 03:17:43.373117 6720 server.cc:1] "fine"',
+            'E1130 03:17:43.373495 6720 server.cc:241] "CudaDriverHelper has not been initialized."',
+            "Error: Failed to initialize NVML",
+            "[libprotobuf ERROR text_format.cc:337] Error parsing: 3:17: Expected integer, got: $",
+            "E1130 03:17:44.000000 6720 lifecycle.cc:642] \"failed to load 'net' version 1: Internal: broken\\n\"",
+            "E1130 03:17:44.000001 6720 lifecycle.cc:642] \"failed to load 'net' version 1: Internal: broken\\n\"",
+            'E1130 03:17:45.000000 6720 tritonserver.cc:2607] "Internal: failed to load all models"',
+        ]
+    )
+    assert decisive_lines(log) == [
+        "[libprotobuf ERROR text_format.cc:337] Error parsing: 3:17: Expected integer, got: $",
+        "failed to load 'net' version 1: Internal: broken",
+    ]
+    assert decisive_lines("I1130 all is well") == []
+    assert decisive_lines(log.splitlines()[-1]) == ["Internal: failed to load all models"]
+
+
+def test_a_reason_without_the_stubs_stack():
+    assert without_stack("Internal: no such file\n\nAt:\n  /a/model.py(3): initialize\n") == "Internal: no such file"
+
+
+def test_free_ports_are_different_and_free():
+    ports = choose({"http": None, "grpc": None, "metrics": None})
+    assert len(set(ports.values())) == 3 and all(is_free(port) for port in ports.values())
+
+
+def test_the_same_port_twice():
+    with pytest.raises(PortInUseError, match="given twice"):
+        choose({"http": 18123, "grpc": 18123, "metrics": None})
+
+
+def test_a_taken_port_is_not_free():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        assert not is_free(listener.getsockname()[1])
+
+
+def test_zeros_request_fits_the_metadata():
+    metadata = {
+        "name": "m",
+        "inputs": [
+            {"name": "x", "datatype": "FP32", "shape": [-1, 2, 3]},
+            {"name": "s", "datatype": "BYTES", "shape": ["-1", "1"]},
+        ],
+    }
+    x, s = zeros_request(metadata)["inputs"]
+    assert (x["shape"], x["data"]) == ([1, 2, 3], [0] * 6) and (s["shape"], s["data"]) == ([1, 1], [""])
+    metadata["inputs"][0]["shape"] = [4096, 4096]
+    with pytest.raises(ServerError, match="too large to probe"):
+        zeros_request(metadata)
+
+
+def test_a_server_card_escapes_what_it_shows():
+    html = server_html("Triton", {"log": "<script>"}, [{"name": "<b>", "state": "UNAVAILABLE", "reason": "a & b"}])
+    assert "<script>" not in html and "<b>" not in html and "a &amp; b" in html
+
+
+def test_weights_that_are_not_made_name_the_call_that_makes_them(scratch):
+    scratch.seed()
+    (model,) = [model for model in models_of(scratch.model_repository) if model.name == "densenet_onnx"]
+    with pytest.raises(RepositoryError, match=r'weights are not made yet.*catch_up\("05"\)'):
+        require_weights(model)
+    with pytest.raises(RepositoryError, match="weights are not made yet"):
+        serve(models=["densenet_onnx"])
+    (model.path / "1").mkdir()
+    (model.path / "1" / "model.onnx").write_bytes(b"x")
+    require_weights(models_of(scratch.model_repository)[0])
+
+
+def test_seeding_keeps_what_a_learner_changed(scratch):
+    repository = scratch.seed()
+    config = repository / "densenet_onnx" / "config.pbtxt"
+    assert config.read_text() == (REFERENCE_REPOSITORY / "densenet_onnx" / "config.pbtxt").read_text()
+    config.write_text("# mine")
+    (repository / "densenet_onnx" / "labels.txt").unlink()
+    scratch.seed()
+    assert config.read_text() == "# mine" and (repository / "densenet_onnx" / "labels.txt").exists()
+
+
+def test_the_backend_directory_is_made_once_of_real_files(scratch):
+    installation = find_installation()
+    folder = backend_directory(installation)
+    assert backend_directory(installation) == folder
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {"python/libtriton_python.so", "python/triton_python_backend_stub", "onnxruntime/model.py"} <= files
+    assert not [path for path in folder.rglob("*") if path.is_symlink()]
+    assert os.access(folder / "python" / "triton_python_backend_stub", os.X_OK)
+
+
+def test_an_ngc_image_is_used_as_it_is(tmp_path, monkeypatch):
+    binary = tmp_path / "bin" / "tritonserver"
+    for path in (binary, tmp_path / "backends" / "onnxruntime" / "libtriton_onnxruntime.so"):
+        path.parent.mkdir(parents=True)
+        path.touch(mode=0o755)
+    monkeypatch.setenv("WORKSHOP_TRITONSERVER", str(binary))
+    found = find_installation()
+    assert found.tier == "installed" and backend_directory(found) == tmp_path / "backends"
+    assert server_environment(found) == dict(os.environ)
+
+
+def test_this_interpreters_own_library_comes_first(monkeypatch):
+    import sysconfig
+
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/elsewhere")
+    environment = server_environment(Installation(Path("/t"), "embedded", Path("/t"), (Path("/libs"),), None))
+    assert environment["LD_LIBRARY_PATH"].split(":") == [sysconfig.get_config_var("LIBDIR"), "/libs", "/elsewhere"]
+
+
+def test_a_region_prefix_names_its_process():
+    match = PREFIX.match(region_prefix(os.getpid()) + "anything")
+    assert int(match["pid"]) == os.getpid() and int(match["started"]) == start_ticks(os.getpid())
+    assert start_ticks(2**22 + 1) is None
+
+
+@pytest.mark.parametrize("wrong", [{"tier": "cloud"}, {"model_control_mode": "manual"}, {"tier": "attached"}])
+def test_wrong_words_name_the_right_ones(wrong):
+    with pytest.raises(ServerError, match="expected one of|Give url="):
+        serve("/tmp", **wrong)
