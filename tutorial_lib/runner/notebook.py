@@ -100,7 +100,7 @@ class _Child:
         self._events, told = os.pipe()
         self._told = told
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tutorial_lib.runner.execute"],
+            [sys.executable, "-P", "-m", "tutorial_lib.runner.execute"],  # -P: nothing from the current folder
             stdin=subprocess.PIPE,  # its end tells the child that this process is gone
             stdout=log,
             stderr=log,
