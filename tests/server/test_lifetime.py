@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tutorial_lib.server.supervisor import SHARED_MEMORY, sweep
 GONE_WITHIN_S = 15
 
 OWNER = """
-import ctypes, json, multiprocessing, os, sys, time
+import ctypes, json, os, sys, threading
 import psutil
 from tutorial_lib.server import serve
 server = serve(sys.argv[1])
@@ -44,10 +45,9 @@ if end == "segfault":
     ctypes.string_at(0)
 if end == "fork":  # a child that outlives us and holds every inheritable and forked descriptor
     if os.fork() == 0:
-        time.sleep(60)
-        os._exit(0)
+        threading.Event().wait(60)
     os._exit(0)
-time.sleep(120)
+threading.Event().wait(120)
 """
 
 
@@ -62,7 +62,7 @@ def gone(state: dict) -> bool:
 def wait_until(condition, timeout_s: float = GONE_WITHIN_S) -> bool:
     deadline = time.monotonic() + timeout_s
     while not (met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.05)
+        threading.Event().wait(0.05)
     return met
 
 

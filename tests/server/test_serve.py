@@ -111,6 +111,18 @@ def test_a_broken_model_beside_a_good_one(tmp_path):
             server.load("cut")
 
 
+def test_paths_with_spaces(tmp_path, monkeypatch):
+    """Triton starts stubs through an unquoted shell command; left alone it would load for ever."""
+    monkeypatch.setenv("WORKSHOP_WORKSPACE", str(tmp_path / "my workspace"))
+    with serve(write_echo(tmp_path / "my models"), startup_timeout_s=20) as server:
+        assert server.health("echo") and server.repositories == (tmp_path / "my models",)
+
+
+def test_a_model_name_with_a_space_is_refused(tmp_path):
+    with pytest.raises(RepositoryError, match="model 'my echo': its name has a space"):
+        serve(write_echo(tmp_path, "my echo"))
+
+
 def test_exit_on_error_does_not_start(tmp_path):
     repository = write_echo(tmp_path)
     (repository / "echo" / "1" / "model.py").write_text("import nothing_of_this_name\n")
@@ -279,3 +291,9 @@ def test_a_learner_may_turn_warnings_into_errors(tmp_path):
 
 def test_metrics_are_where_the_server_says(shared_server):
     assert "nv_inference_request_success" in httpx.get(shared_server.metrics_url, trust_env=False).text
+
+
+def test_names_with_letters_beyond_ascii(tmp_path):
+    repository = write_echo(tmp_path / "modèles", "größe")
+    with serve(repository, startup_timeout_s=20) as server:
+        assert server.repositories == (repository,) and server.health("größe")

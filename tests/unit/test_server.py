@@ -20,6 +20,7 @@ from tutorial_lib.server.health import zeros_request
 from tutorial_lib.server.locate import Installation, backend_directory, find_installation, server_environment
 from tutorial_lib.server.log import decisive_lines, without_stack
 from tutorial_lib.server.options import address_arguments
+from tutorial_lib.server.plain_path import is_plain, plain_path
 from tutorial_lib.server.ports import choose, is_free
 from tutorial_lib.server.supervisor import PREFIX, region_prefix, start_ticks
 from tutorial_lib.server.tiers import available_tiers
@@ -226,6 +227,24 @@ def test_this_interpreters_own_library_comes_first(monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", "/elsewhere")
     environment = server_environment(Installation(Path("/t"), "embedded", Path("/t"), (Path("/libs"),), None))
     assert environment["LD_LIBRARY_PATH"].split(":") == [sysconfig.get_config_var("LIBDIR"), "/libs", "/elsewhere"]
+
+
+@pytest.mark.parametrize("name", ["a b", "a'b", "a$(b)", "a;b"])
+def test_a_path_a_shell_would_split_gets_a_link(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / name
+    folder.mkdir()
+    link = plain_path(folder)
+    assert is_plain(str(link)) and link.resolve() == folder.resolve() and plain_path(folder) == link
+    assert plain_path(tmp_path) == tmp_path
+
+
+def test_links_are_not_put_into_a_strangers_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"c2t-{os.getuid()}").mkdir()
+    (tmp_path / f"c2t-{os.getuid()}").chmod(0o777)
+    with pytest.raises(SetupError, match="of this user's own"):
+        plain_path(tmp_path / "a b")
 
 
 def test_a_region_prefix_names_its_process():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import psutil
@@ -34,6 +35,13 @@ def check_guilty_file(guilty_file: object, server: Server) -> None:
     right("you can find the guilty file in a Triton log.")
 
 
+def _kill_stubs(server: Server, model: str) -> None:
+    for process in psutil.Process(server.process.pid).children():
+        with contextlib.suppress(psutil.Error):  # an earlier victim that is not reaped yet has no command line
+            if f"/{model}/" in " ".join(process.cmdline()):
+                process.kill()
+
+
 def check_is_healthy(is_healthy: Callable[[Control, str], bool], server: Server) -> None:
     """`is_healthy` must tell a model that answers from one that is only called ready.
 
@@ -48,9 +56,7 @@ def check_is_healthy(is_healthy: Callable[[Control, str], bool], server: Server)
         raise wrong(is_healthy(server.control, "good"), True, "the model `good` is alive and answers.")
     if is_healthy(server.control, "not_there") is not False:
         raise wrong("True for a model that is not there", False, "ask control.ready(model) first.")
-    for process in psutil.Process(server.process.pid).children():
-        if "/good/" in " ".join(process.cmdline()):
-            process.kill()
+    _kill_stubs(server, "good")
     try:
         yours = is_healthy(server.control, "good")
     except Exception as error:

@@ -21,6 +21,7 @@ from tutorial_lib.server import container
 from tutorial_lib.server.control import Control
 from tutorial_lib.server.locate import backend_directory, find_installation, server_environment
 from tutorial_lib.server.options import MODES, ServerOptions, address_arguments
+from tutorial_lib.server.plain_path import is_plain, plain_path
 from tutorial_lib.server.ports import LOOPBACK, choose
 from tutorial_lib.server.process import ServerProcess
 from tutorial_lib.server.server import Server
@@ -217,13 +218,15 @@ def _process(
         return ServerProcess(command, environment=os.environ, log=log, cleanup=cleanup), "container"
     installation = find_installation()
     environment = server_environment(installation)
-    command = [str(installation.binary), f"--backend-directory={backend_directory(installation)}"]
+    backends = plain_path(backend_directory(installation))
+    command = [str(installation.binary), f"--backend-directory={backends}"]
     command += [f"--cache-directory={installation.root / 'caches'}"]
     command += ["--backend-config=python,shm-region-prefix-name={region_prefix}"]
     if installation.tier == "embedded":
         release = target()
         environment |= {"WORKSHOP_ONNX_MAX_IR": str(release.max_ir), "WORKSHOP_ONNX_MAX_OPSET": str(release.max_opset)}
-    command += [*address_arguments(LOOPBACK, ports), *options.arguments()]
+    repositories = tuple(str(plain_path(path)) for path in options.repositories)
+    command += [*address_arguments(LOOPBACK, ports), *options.arguments(repositories)]
     return ServerProcess(command, environment=environment, log=log), installation.tier
 
 
@@ -240,6 +243,12 @@ def _check_models(options: ServerOptions) -> None:
                 f"model '{name}': found no such folder in {', '.join(map(str, options.repositories))}; "
                 f"there are: {', '.join(there)}.",
                 action="Name one of these, or add the model's folder.",
+            )
+        if not is_plain(name):
+            raise RepositoryError(
+                f"model {name!r}: its name has a space or another character that a shell would split at; "
+                "Triton then looks for its Python stub for ever.",
+                action="Rename the folder, with letters, digits, '_', '-' and '.' only.",
             )
         require_weights(there[name])
 

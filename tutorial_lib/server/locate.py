@@ -8,13 +8,13 @@ import importlib.util
 import os
 import shutil
 import sys
-import sysconfig
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from tutorial_lib.errors import SetupError
 from tutorial_lib.paths import CHECKOUT, workspace
+from tutorial_lib.preflight import libpython
 
 BINARY_VARIABLE = "WORKSHOP_TRITONSERVER"
 IMAGE_ROOT = Path("/opt/tritonserver")  # where the NGC image keeps Triton
@@ -107,7 +107,13 @@ def server_environment(installation: Installation) -> dict[str, str]:
             "expected numpy < 2.",
             action="Run: ./workshop doctor, or in this environment: pip install 'numpy<2'.",
         )
-    folders = [sysconfig.get_config_var("LIBDIR"), *map(str, installation.libraries)]
+    library = libpython()
+    if library is None:
+        raise SetupError(
+            f"{sys.executable}: found no shared libpython of its own, which Triton's Python stub loads.",
+            action="./workshop doctor names the package to install.",
+        )
+    folders = [str(Path(library).parent), *map(str, installation.libraries)]
     inherited = environment.get("LD_LIBRARY_PATH")
     environment["LD_LIBRARY_PATH"] = os.pathsep.join([*folders, *([inherited] if inherited else [])])
     environment["PATH"] = os.pathsep.join([str(Path(sys.prefix) / "bin"), environment.get("PATH", os.defpath)])
