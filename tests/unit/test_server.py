@@ -229,7 +229,7 @@ def test_this_interpreters_own_library_comes_first(monkeypatch):
     assert environment["LD_LIBRARY_PATH"].split(":") == [sysconfig.get_config_var("LIBDIR"), "/libs", "/elsewhere"]
 
 
-@pytest.mark.parametrize("name", ["a b", "a'b", "a$(b)", "a;b"])
+@pytest.mark.parametrize("name", ["a b", "a'b", "a$(b)", "a;b", "ä"])
 def test_a_path_a_shell_would_split_gets_a_link(tmp_path, monkeypatch, name):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = tmp_path / name

@@ -246,9 +246,9 @@ def _check_models(options: ServerOptions) -> None:
             )
         if not is_plain(name):
             raise RepositoryError(
-                f"model {name!r}: its name has a space or another character that a shell would split at; "
-                "Triton then looks for its Python stub for ever.",
-                action="Rename the folder, with letters, digits, '_', '-' and '.' only.",
+                f"model {name!r}: its name has a space, or a character other than ASCII letters, digits, '_', '-' "
+                "and '.'; Triton's Python stub cannot be started with it.",
+                action="Rename the folder.",
             )
         require_weights(there[name])
 

@@ -2,7 +2,8 @@
 
 Triton's Python backend starts its stubs through `bash -c` with unquoted paths: with a space in the
 backend directory or the repository the stub is never found, and the model stays "loading" for ever
-(seen with 2.51.0). A link without such characters, in a private folder, stands in for the path.
+(seen with 2.51.0). And the stub takes paths as ASCII, whatever the locale. A link without such
+characters, in a private folder, stands in for the path.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from pathlib import Path
 
 from tutorial_lib.errors import SetupError
 
-PLAIN = re.compile(r"[\w@%+=:,./-]+")
+PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 def is_plain(text: str) -> bool:
-    """Whether a shell takes the text as one word, as it stands."""
+    """Whether a shell takes the text as one word, as it stands, and it is ASCII."""
     return PLAIN.fullmatch(text) is not None
 
 
