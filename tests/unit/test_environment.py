@@ -307,7 +307,7 @@ def test_a_second_install_waits_for_the_first(tmp_path, monkeypatch, capsys):
         said = ""
         while "waiting for it" not in said and time.monotonic() < deadline:
             said += capsys.readouterr().err
-            time.sleep(0.01)
+            threading.Event().wait(0.01)
         order.append("first")
     thread.join(5)
     assert order == ["first", "second"]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ def test_table_measures_what_the_engines_take_and_takes_turns():
     def engine(name, seconds):
         def run(batch):
             turns.append((name, len(batch)))
-            time.sleep(seconds)
+            threading.Event().wait(seconds)
 
         return run
 
@@ -40,7 +39,7 @@ def test_callers_really_call_at_the_same_time():
         with lock:
             inside.add(me)
             together.append(len(inside))
-        time.sleep(0.01)
+        threading.Event().wait(0.01)
         with lock:
             inside.discard(me)
 

@@ -13,10 +13,13 @@ Source for the protocol: "Python-based Backends" in the python_backend documenta
 https://github.com/triton-inference-server/python_backend
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import onnxruntime as ort
@@ -54,7 +57,7 @@ class TritonPythonModel:
     """One model instance: one ONNX Runtime session."""
 
     @staticmethod
-    def auto_complete_config(auto_complete_model_config):
+    def auto_complete_config(auto_complete_model_config: pb_utils.ModelConfig) -> pb_utils.ModelConfig:
         """Fill in what config.pbtxt leaves out: tensors, batching, dynamic batching."""
         config = auto_complete_model_config.as_dict()
         if config["input"] and config["output"]:
@@ -80,7 +83,7 @@ class TritonPythonModel:
             auto_complete_model_config.add_output(described(tensor, first))
         return auto_complete_model_config
 
-    def initialize(self, args):
+    def initialize(self, args: dict[str, str]) -> None:
         """Open the session and check config.pbtxt against the model's own tensors.
 
         Args:
@@ -102,7 +105,7 @@ class TritonPythonModel:
         self.input_reshape = reshapes(self.config["input"])
         self.output_reshape = reshapes(self.config["output"])
 
-    def execute(self, requests):
+    def execute(self, requests: list) -> list:
         """Answer every request of the batch; a faulty one is answered alone, with its error.
 
         Args:
@@ -128,7 +131,7 @@ class TritonPythonModel:
             self.answer(members, responses)
         return responses
 
-    def answer(self, members, responses):
+    def answer(self, members: list[tuple], responses: list) -> None:
         """Run one group as one batch; if that fails, each member alone."""
         try:
             for (index, _, _), response in zip(members, self.run(members), strict=True):
@@ -140,7 +143,7 @@ class TritonPythonModel:
                 for member in members:
                     self.answer([member], responses)
 
-    def read(self, request):
+    def read(self, request: pb_utils.InferenceRequest) -> dict[str, np.ndarray]:
         """The request's tensors as arrays, reshaped and decoded as the session wants them."""
         feeds = {}
         for tensor in request.inputs():
@@ -154,7 +157,7 @@ class TritonPythonModel:
             feeds[name] = array
         return feeds
 
-    def run(self, members):
+    def run(self, members: list[tuple]) -> list:
         """Concatenate, run once, split; the split parts are views into the result.
 
         Args:
@@ -183,7 +186,7 @@ class TritonPythonModel:
             start = stop
         return responses
 
-    def tensor(self, name, array):
+    def tensor(self, name: str, array: np.ndarray) -> pb_utils.Tensor:
         """One output tensor, in the shape config.pbtxt promises."""
         array = np.atleast_1d(array)  # ONNX Runtime answers a scalar; Triton has none
         if name in self.output_reshape:
@@ -192,22 +195,22 @@ class TritonPythonModel:
             array = np.array([text.encode("utf-8") for text in array.ravel()], dtype=object).reshape(array.shape)
         return pb_utils.Tensor(name, array)
 
-    def finalize(self):
+    def finalize(self) -> None:
         """Give the session's memory back before Triton ends the stub."""
         self.session = None
 
 
-def refuse(message):
+def refuse(message: str) -> NoReturn:
     """Refuse to load, in Triton's own kind of error."""
     raise pb_utils.TritonModelException(message)
 
 
-def failed(error):
+def failed(error: Exception) -> pb_utils.InferenceResponse:
     """The answer to a request that could not be run."""
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(in_c_words(error)))
 
 
-def model_file(config, version_folder):
+def model_file(config: dict, version_folder: str) -> Path:
     """The model file of this version; `default_model_filename` may name another than model.onnx."""
     folder = Path(version_folder).resolve()
     path = folder / (config.get("default_model_filename") or "model.onnx")
@@ -218,7 +221,7 @@ def model_file(config, version_folder):
     return path / "model.onnx" if path.is_dir() else path
 
 
-def open_session(path, options):
+def open_session(path: Path, options: ort.SessionOptions) -> ort.InferenceSession:
     """Open the model, refusing what the target release's ONNX Runtime would refuse."""
     check_caps(path)
     try:
@@ -227,13 +230,13 @@ def open_session(path, options):
         refuse(in_c_words(error))
 
 
-def in_c_words(error):
+def in_c_words(error: Exception) -> str:
     """An error of ONNX Runtime's Python binding as its C interface words it, with the error code."""
     match = re.match(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", str(error), re.DOTALL)
     return f"onnx runtime error {match[1]}: {match[2]}" if match else f"onnx runtime error 1: {error}"
 
 
-def check_caps(path):
+def check_caps(path: Path) -> None:
     """Compare the file's IR version and opset with the caps of the target release, if any are set."""
     max_ir, max_opset = os.environ.get("WORKSHOP_ONNX_MAX_IR"), os.environ.get("WORKSHOP_ONNX_MAX_OPSET")
     if not (max_ir and max_opset):
@@ -256,7 +259,7 @@ def check_caps(path):
             )
 
 
-def session_options(config):
+def session_options(config: dict) -> ort.SessionOptions:
     """Session options from the `parameters` the C++ backend reads, with threads shared fairly.
 
     Left to itself every session takes all cores, and several instances then fight over them; so the
@@ -282,7 +285,7 @@ def session_options(config):
     return options
 
 
-def number(parameters, name):
+def number(parameters: dict[str, str], name: str) -> int:
     """A whole number >= 0 out of config.pbtxt's `parameters`, 0 when it is not there."""
     text = parameters.get(name, "0")
     if not text.strip().isdecimal():
@@ -290,12 +293,12 @@ def number(parameters, name):
     return int(text)
 
 
-def dims_of(tensor):
+def dims_of(tensor: ort.NodeArg) -> list[int]:
     """A tensor's shape with -1 for every axis that is not a constant."""
     return [axis if isinstance(axis, int) else -1 for axis in tensor.shape]
 
 
-def described(tensor, first):
+def described(tensor: ort.NodeArg, first: int) -> dict:
     """A tensor as a config.pbtxt entry, with the axes from `first` on."""
     if tensor.type not in TRITON_TYPES:
         refuse(f"unsupported datatype {tensor.type} for tensor '{tensor.name}'")
@@ -306,7 +309,7 @@ def described(tensor, first):
     return entry
 
 
-def reshapes(entries):
+def reshapes(entries: list[dict]) -> dict[str, tuple[list[int], list[int]]]:
     """name -> the model's own shape behind the batch, and the shape clients see."""
     return {
         entry["name"]: ([int(d) for d in entry["reshape"]["shape"]], [int(d) for d in entry["dims"]])
@@ -315,7 +318,7 @@ def reshapes(entries):
     }
 
 
-def reshaped(array, reshape, batching, to_model=True):
+def reshaped(array: np.ndarray, reshape: tuple[list, list], batching: bool, to_model: bool = True) -> np.ndarray:
     """The array in the other one of an entry's two shapes; the batch axis stays as it is."""
     shape = reshape[0] if to_model else reshape[1]
     lead = array.shape[:1] if batching else ()
@@ -326,7 +329,7 @@ def reshaped(array, reshape, batching, to_model=True):
     return array.reshape(*lead, *shape)
 
 
-def check_tensors(config, inputs, outputs):
+def check_tensors(config: dict, inputs: dict[str, ort.NodeArg], outputs: dict[str, ort.NodeArg]) -> None:
     """Refuse a configuration whose tensors are not the model's.
 
     Inputs may be narrower than the model's free axes; outputs have to repeat them. Source: the
@@ -354,7 +357,7 @@ def check_tensors(config, inputs, outputs):
             check_dims(name, entry["name"], dims_of(tensor), dims, batching, exact=role == "output")
 
 
-def check_dims(model, name, expected, dims, batching, exact):
+def check_dims(model: str, name: str, expected: list[int], dims: list[int], batching: bool, exact: bool) -> None:
     """Compare a tensor's configured dims with the model's shape, in the C++ backend's words."""
     if batching and expected[:1] != [-1]:
         refuse(
@@ -376,6 +379,6 @@ def check_dims(model, name, expected, dims, batching, exact):
         )
 
 
-def text(shape):
+def text(shape: list[int]) -> str:
     """A shape as Triton prints it: [-1,3,8,8]."""
     return "[" + ",".join(str(axis) for axis in shape) + "]"
