@@ -54,9 +54,7 @@ def run(
         typer.Option(min=1, help="Deadline for each notebook; 180 in quick mode, 600 in full mode."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every notebook.")] = 0,
-    url: Annotated[
-        str, typer.Option(help="HTTP address of a running Triton to use instead of starting one.")
-    ] = "",
+    url: Annotated[str, typer.Option(help="HTTP address of a running Triton to use instead of starting one.")] = "",
 ) -> None:
     """Execute the notebooks in order and write a report.
 
@@ -89,9 +87,7 @@ def test(
     try:
         import pytest  # noqa: F401 - only whether it is there
     except ModuleNotFoundError as error:
-        raise SetupError(
-            "pytest: it is not installed.", action="Run ./workshop, which installs it."
-        ) from error
+        raise SetupError("pytest: it is not installed.", action="Run ./workshop, which installs it.") from error
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
     os.chdir(CHECKOUT)
     sys.stdout.flush()
@@ -100,9 +96,7 @@ def test(
 
 @app.command()
 def lab(
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port; by default 8888, or a free one.")
-    ] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port; by default 8888, or a free one.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
 ) -> None:
     """Open the course in JupyterLab; Ctrl-C stops it and its kernels."""
@@ -113,9 +107,7 @@ def lab(
 
     with _signalled() as stopped, start_lab(port=port) as started:
         print(f"JupyterLab: {started.url}\nLog:        {started.log_path}\nCtrl-C stops it.", flush=True)
-        if browser and any(
-            os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
-        ):
+        if browser and any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")):
             webbrowser.open(started.url)
         while not stopped(1.0):
             if started.process.poll() is not None:
@@ -128,9 +120,7 @@ def serve(
     repository: Annotated[
         Path | None, typer.Argument(help="Model repository; by default the workspace's.", show_default=False)
     ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help="Model to load; may be repeated. All by default.")
-    ] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Model to load; may be repeated. All by default.")] = None,
     http_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Free by default.")] = None,
     grpc_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Free by default.")] = None,
     metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help="Free by default.")] = None,
@@ -142,6 +132,10 @@ def serve(
     from tutorial_lib.server import serve as start_server
 
     with _signalled() as stopped:
+        if repository is None:
+            from tutorial_lib.course.catch_up import LAST_STEP, catch_up
+
+            catch_up(LAST_STEP)  # git holds no weights: make what is missing
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
             server = start_server(
@@ -213,8 +207,7 @@ class _signalled:
 
         event = threading.Event()
         self._before = {
-            number: signal.signal(number, lambda *_: event.set())
-            for number in (signal.SIGINT, signal.SIGTERM)
+            number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)
         }
         return event.wait
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
+from tutorial_lib.paths import NOTEBOOKS
+
 # number, what one does there, what it leaves
 STEPS = (
     ("01", "train", "checkpoint"),
@@ -53,11 +55,14 @@ class Pipeline:
 
     def _box(self, index: int) -> str:
         number, verb, leaves = STEPS[index]
-        here, done = number == self.current, number < self.current
+        here, written = number == self.current, any(NOTEBOOKS.glob(f"{number}_*.ipynb"))
+        done = written and number < self.current
         x = 2 + index % _PER_ROW * (_WIDTH + _GAP)
         y = 22 + index // _PER_ROW * 102
         fill = f'fill="{_GREEN}"' if here else 'fill="#888888" fill-opacity="0.12"'
         edge = f'stroke="{_GREEN}" stroke-width="2"' if here or done else 'stroke="#888888" stroke-opacity="0.55"'
+        if not written:  # a step of the plan whose notebook is still to come
+            edge += ' stroke-dasharray="4 4"'
         color = "#ffffff" if here else "currentColor"
         middle, mark = x + _WIDTH / 2, "✓ " if done else ""
         arrow = ""
@@ -79,7 +84,7 @@ class Pipeline:
 
 
 def pipeline(current: str = "00") -> Pipeline:
-    """The steps of the course with one marked; earlier ones carry a tick.
+    """The steps of the course with one marked; earlier ones carry a tick, those to come are dashed.
 
     Args:
         current: a notebook's number, such as "01"; "00" marks none.

@@ -57,7 +57,7 @@ def choose(wanted: Mapping[str, int | None]) -> dict[str, int]:
         found = []
         for name, port in taken.items():
             who = owner(port)
-            found.append(f"{name} port {port} is taken" + (f" by {who}" if who else ""))
+            found.append(f"{name} port {port} is taken{f' by {who}' if who else ''}")
         raise PortInUseError(
             f"{'; '.join(found)}.",
             action="Stop that process, give another port, or leave the port out and a free one is chosen.",
