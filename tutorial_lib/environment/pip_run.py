@@ -124,6 +124,7 @@ class Pip:
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PYTHONNOUSERSITE": "1",
             "PYTHONUNBUFFERED": "1",
+            "IPYTHONDIR": str(venv / "tmp"),  # registering the kernel would make one in the home folder
         }
 
     def install(self, lines: Sequence[str], step: str, *options: str) -> None:
