@@ -6,8 +6,9 @@ command line starts quickly. Everything else is in the modules.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tutorial_lib.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tutorial_lib.course.catch_up import catch_up
@@ -28,9 +29,4 @@ _HOMES = {
 __all__ = ["capability_line", "catch_up", "record", "serve", "skip", "workspace"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tutorial_lib' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-import onnx
 from google.protobuf import text_format
-from onnx import TensorProto
 from tritonclient.grpc import model_config_pb2
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from tutorial_lib.errors import RepositoryError
-
-# ONNX element type -> Triton's type in config.pbtxt.
-# Source: "Datatypes" in Triton's model configuration documentation.
-TRITON_TYPES = {
-    TensorProto.BOOL: "TYPE_BOOL",
-    TensorProto.UINT8: "TYPE_UINT8",
-    TensorProto.UINT16: "TYPE_UINT16",
-    TensorProto.UINT32: "TYPE_UINT32",
-    TensorProto.UINT64: "TYPE_UINT64",
-    TensorProto.INT8: "TYPE_INT8",
-    TensorProto.INT16: "TYPE_INT16",
-    TensorProto.INT32: "TYPE_INT32",
-    TensorProto.INT64: "TYPE_INT64",
-    TensorProto.FLOAT16: "TYPE_FP16",
-    TensorProto.FLOAT: "TYPE_FP32",
-    TensorProto.DOUBLE: "TYPE_FP64",
-    TensorProto.STRING: "TYPE_STRING",
-    TensorProto.BFLOAT16: "TYPE_BF16",
-}
+from tutorial_lib.errors import ExportError, RepositoryError
+from tutorial_lib.export.onnx_file import OnnxTensor, inputs_of, outputs_of, read_onnx
 
 
 def parse_config(text: str, *, source: str = "config.pbtxt") -> ModelConfig:
@@ -87,16 +68,12 @@ def check_against_onnx(config: ModelConfig, onnx_path: Path | str) -> None:
         RepositoryError: the first tensor that does not agree, with found and expected.
     """
     try:
-        graph = onnx.load(str(onnx_path), load_external_data=False).graph
-    except Exception as error:
-        raise RepositoryError(f"{onnx_path}: not a readable ONNX file: {error}.", action="Export it again.") from error
-    weights = {tensor.name for tensor in graph.initializer}
-    roles = {
-        "input": (config.input, [value for value in graph.input if value.name not in weights]),
-        "output": (config.output, list(graph.output)),
-    }
-    for role, (entries, values) in roles.items():
-        provided = {value.name: value.type.tensor_type for value in values}
+        model = read_onnx(Path(onnx_path))
+    except ExportError as error:
+        raise RepositoryError(error.problem, action=error.action) from error
+    roles = {"input": (config.input, inputs_of(model)), "output": (config.output, outputs_of(model))}
+    for role, (entries, tensors) in roles.items():
+        provided = {tensor.name: tensor for tensor in tensors}
         missing = provided.keys() - {entry.name for entry in entries} if role == "input" else set()
         if missing:
             raise RepositoryError(
@@ -107,7 +84,7 @@ def check_against_onnx(config: ModelConfig, onnx_path: Path | str) -> None:
             _check_entry(config, role, entry, provided)
 
 
-def _check_entry(config: ModelConfig, role: str, entry, provided: dict) -> None:
+def _check_entry(config: ModelConfig, role: str, entry: Any, provided: dict[str, OnnxTensor]) -> None:
     subject = f"model '{config.name}', {role} '{entry.name}'"
     if entry.name not in provided:
         raise RepositoryError(
@@ -116,13 +93,16 @@ def _check_entry(config: ModelConfig, role: str, entry, provided: dict) -> None:
         )
     tensor = provided[entry.name]
     found = model_config_pb2.DataType.Name(entry.data_type)
-    expected = TRITON_TYPES.get(tensor.elem_type, f"(no Triton type for ONNX type {tensor.elem_type})")
+    # config.pbtxt calls BYTES a string; all other types have one name
+    expected = f"TYPE_{'STRING' if tensor.datatype == 'BYTES' else tensor.datatype}"
     if found != expected:
         raise RepositoryError(
             f"{subject}: config.pbtxt says {found}, the ONNX graph says {expected}.",
             action=f"Write data_type: {expected}.",
         )
-    shape = [axis.dim_value if axis.HasField("dim_value") else -1 for axis in tensor.shape.dim]
+    if tensor.shape is None:
+        return  # the file does not say how many axes there are
+    shape = [axis if isinstance(axis, int) else -1 for axis in tensor.shape]
     dims = list(entry.reshape.shape if entry.HasField("reshape") else entry.dims)
     if config.max_batch_size > 0:
         if shape[:1] != [-1]:
