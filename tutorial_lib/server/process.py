@@ -50,7 +50,11 @@ class ServerProcess:
             stderr=subprocess.PIPE,
             start_new_session=True,  # an interrupt meant for the notebook does not reach the server
         )
-        self.pid, self.region_prefix = self._started()
+        try:
+            self.pid, self.region_prefix = self._started()
+        except BaseException:  # an interrupt, too, must not leave a server behind
+            self.stop()
+            raise
 
     def _started(self) -> tuple[int, str]:
         with selectors.DefaultSelector() as selector:
@@ -58,10 +62,8 @@ class ServerProcess:
             line = self._supervisor.stdout.readline() if selector.select(timeout=30) else b""
         if not line:
             self._supervisor.kill()
-            _, errors = self._supervisor.communicate()
-            raise ServerError(
-                "server: its process could not be started.", details=errors.decode(errors="replace").strip()[-2000:]
-            )
+            errors = self._supervisor.stderr.read().decode(errors="replace").strip()
+            raise ServerError("server: its process could not be started.", details=errors[-2000:])
         started = json.loads(line)
         return started["pid"], started["prefix"]
 
