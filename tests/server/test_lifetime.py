@@ -18,6 +18,7 @@ from tests.server.conftest import write_echo
 from tutorial_lib.paths import CHECKOUT
 from tutorial_lib.server import serve, servers
 from tutorial_lib.server.ports import is_free
+from tutorial_lib.server.process import STOP_TIMEOUT_S
 from tutorial_lib.server.supervisor import SHARED_MEMORY, sweep
 
 GONE_WITHIN_S = 15
@@ -143,6 +144,25 @@ def test_stop_leaves_nothing_and_can_be_called_twice(tmp_path):
     assert not server.running and server not in servers() and is_free(port)
     assert not [process for process in family if process.is_running()]
     assert not list(SHARED_MEMORY.glob(f"{server.region_prefix}*"))
+
+
+def test_stop_while_a_forked_child_holds_the_pipe(tmp_path):
+    server = serve(write_echo(tmp_path))
+    release, hold = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(hold)
+        os.read(release, 1)  # until the test lets go
+        os._exit(0)
+    try:
+        started = time.monotonic()
+        server.stop()
+        assert time.monotonic() - started < STOP_TIMEOUT_S / 2
+        assert not list(SHARED_MEMORY.glob(f"{server.region_prefix}*"))
+    finally:
+        os.close(hold)
+        os.close(release)
+        os.waitpid(child, 0)
 
 
 def test_context_exit_on_an_exception(tmp_path):

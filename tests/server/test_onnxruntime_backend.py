@@ -60,6 +60,16 @@ def repository(tmp_path_factory) -> Path:
         'platform: "onnxruntime_onnx" max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 300000 }'
         " instance_group [ { count: 1 kind: KIND_AUTO } ]"
     )
+    # one row per non-zero element: the first axis of the output is free, but it is not the batch
+    save_onnx(
+        root / "nonzero" / "1" / "model.onnx",
+        [helper.make_node("NonZero", ["x"], ["t"]), helper.make_node("Transpose", ["t"], ["y"], perm=[1, 0])],
+        [("x", FLOAT, ["n", 3])], [("y", INT64, ["k", 2])],
+    )  # fmt: skip
+    (root / "nonzero" / "config.pbtxt").write_text(
+        'backend: "onnxruntime" max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 300000 }'
+        " instance_group [ { count: 1 kind: KIND_CPU } ]"
+    )
     for name, threads in (("one_thread", 1), ("five_threads", 5)):
         save_double(root / name / "1" / "weights.onnx")
         (root / name / "config.pbtxt").write_text(
@@ -121,6 +131,14 @@ def test_a_faulty_request_is_answered_alone(server):
     assert server.statistics("lookup")["execution_count"] - before < len(rows), "they did not share a batch"
     assert [answers[0], answers[1], answers[3], answers[4]] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert "onnx runtime error 2" in answers[2] and "indices" in answers[2]
+
+
+def test_clients_never_get_each_others_rows(server):
+    """Where the output's first axis is not the batch, a shared run cannot be split; each is run alone."""
+    asked = [np.array([row], np.float32) for row in ([1, 0, 0], [0, 5, 7], [0, 0, 0], [1, 2, 3])]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        answers = list(pool.map(lambda x: infer(server, "nonzero", {"x": x}).as_numpy("y").tolist(), asked))
+    assert answers == [np.transpose(np.nonzero(x)).tolist() for x in asked]
 
 
 def test_thread_parameters_reach_the_session(server):

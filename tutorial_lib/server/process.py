@@ -116,8 +116,10 @@ class ServerProcess:
         """
         if os.getpid() != self._owner:
             return
+        # both signs: a process forked from this one may still hold the pipe open
         with contextlib.suppress(OSError, ValueError):
             self._supervisor.stdin.close()
+        self._supervisor.terminate()
         try:
             self._supervisor.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:  # the supervisor hangs: the kernel ends its server with it

@@ -174,6 +174,11 @@ class TritonPythonModel:
             sizes = [next(iter(feeds.values())).shape[0] for feeds in parts]
             feeds = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         results = dict(zip(wanted, self.session.run(wanted, feeds), strict=True))
+        if sizes is not None:
+            for name, result in results.items():
+                # rows that are not one per sample cannot be told apart: splitting would mix up clients
+                if np.shape(result)[:1] != (sum(sizes),):
+                    raise ValueError(f"output '{name}' has {np.shape(result)[:1]} rows for a batch of {sum(sizes)}")
         start, responses = 0, []
         for position, (_, asked, _) in enumerate(members):
             stop = None if sizes is None else start + sizes[position]
