@@ -299,3 +299,35 @@ def test_paths_with_letters_beyond_ascii(tmp_path):
     repository = write_echo(tmp_path / "modèles")
     with serve(repository, startup_timeout_s=20) as server:
         assert server.repositories == (repository,) and server.health("echo")
+
+
+def test_another_server_on_the_port_is_not_taken_for_ours(tmp_path, shared_server, monkeypatch):
+    """The port is stolen between choosing it and Triton listening on it: the start is tried again."""
+    from tutorial_lib.server import launch
+
+    stolen = int(shared_server.http_address.rpartition(":")[2])
+    choose, calls = launch.choose, []
+
+    def first_the_stolen_one(wanted):
+        calls.append(choose(wanted))
+        return calls[-1] | ({"http": stolen} if len(calls) == 1 else {})
+
+    monkeypatch.setattr(launch, "choose", first_the_stolen_one)
+    with serve(write_echo(tmp_path, "mine")) as server:
+        assert len(calls) == 2 and server.health("mine") and server.running
+
+
+def test_attaching_to_what_is_no_triton(shared_server):
+    with pytest.raises(ServerError, match="8002 metrics"):
+        attach(shared_server.metrics_url.removesuffix("/metrics"))
+    for url in ("http://127.0.0.1:abc", "http://[::1"):
+        with pytest.raises(ServerError, match="not an address"):
+            attach(url)
+
+
+def test_weights_may_be_a_link_to_elsewhere(tmp_path):
+    weights = save_double(tmp_path / "elsewhere" / "weights.onnx")
+    (tmp_path / "models" / "double" / "1").mkdir(parents=True)
+    (tmp_path / "models" / "double" / "1" / "model.onnx").symlink_to(weights)
+    with serve(tmp_path / "models") as server:
+        assert server.health("double")

@@ -162,3 +162,10 @@ def test_the_reference_repository_uses_the_course_names():
     assert tuple(labels) == CLASSES
     for model in models_of(REFERENCE_REPOSITORY):
         assert read_config(model.path).name == model.name
+
+
+def test_a_folder_with_a_leading_zero_is_no_version(tmp_path):
+    for name in ("01", "0", "١", "2"):
+        (tmp_path / "net" / name).mkdir(parents=True)
+    assert models_of(tmp_path)[0].versions == (2,)
+    assert find_repository(tmp_path) == tmp_path.resolve()

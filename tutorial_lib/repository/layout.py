@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from tutorial_lib.errors import RepositoryError
 
 CONFIG = "config.pbtxt"
+VERSION = re.compile(r"[1-9][0-9]*")  # other folder names are no versions to Triton
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def find_repository(path: Path | str) -> Path:
 
 
 def _versions(folder: Path) -> tuple[int, ...]:
-    return tuple(sorted(int(path.name) for path in folder.iterdir() if path.is_dir() and path.name.isdecimal()))
+    return tuple(sorted(int(path.name) for path in folder.iterdir() if path.is_dir() and VERSION.fullmatch(path.name)))
 
 
 def _is_model(folder: Path) -> bool:

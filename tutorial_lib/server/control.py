@@ -34,6 +34,15 @@ class Control:
         """Whether the server answers at all; never raises."""
         return self._ok("/v2/health/live")
 
+    def is_triton(self, identity: str | None = None) -> bool:
+        """Whether a Triton answers here, and the one that was given this --id; never raises."""
+        try:
+            answer = self.server_metadata() if self.alive() else {}
+        except ServerError:
+            return False
+        known = isinstance(answer, dict) and {"name", "version"} <= answer.keys()
+        return known and identity in (None, answer["name"])
+
     def ready(self, model: str | None = None) -> bool:
         """Triton's own readiness of the server or of one model.
 

@@ -9,10 +9,14 @@ import shutil
 import subprocess
 import threading
 import time
+import uuid
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import httpx
 
 from tutorial_lib.errors import RepositoryError, ServerError, WorkshopError
 from tutorial_lib.paths import workspace
@@ -94,7 +98,8 @@ def serve(
     if tier == "attached" and not url:
         raise ServerError("tier 'attached': found no url.", action="Give url='http://HOST:8000'.")
     if url:
-        return _remember(("attached", url), lambda: attach(url))
+        others = os.environ.get("TRITON_GRPC_URL"), os.environ.get("TRITON_METRICS_URL")
+        return _remember(("attached", url, *others), lambda: attach(url))
     options = ServerOptions(
         repositories=_repositories(repository),
         models=None if models is None else tuple([models] if isinstance(models, str) else models),
@@ -120,14 +125,17 @@ def attach(url: str) -> Server:
         ServerError: nothing there answers as Triton's HTTP endpoint does.
     """
     base = url if "://" in url else f"http://{url}"
-    host = urlsplit(base).hostname or LOOPBACK
-    control = Control(base)
-    if not control.alive():
+    try:
+        control = Control(base)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ServerError(f"{base}: not an address: {error}.", action="Give http://HOST:PORT.") from error
+    if not control.is_triton():
         control.close()
         raise ServerError(
             f"{base}: found no Triton that answers GET /v2/health/live.",
             action="Give the HTTP port (Triton's default is 8000; 8001 is gRPC, 8002 metrics) of a running server.",
         )
+    host = urlsplit(base).hostname or LOOPBACK
     ports = container.PORTS
     grpc_url = os.environ.get("TRITON_GRPC_URL") or f"{host}:{ports['grpc']}"
     metrics_url = os.environ.get("TRITON_METRICS_URL") or f"http://{host}:{ports['metrics']}/metrics"
@@ -183,10 +191,11 @@ def _start(
         chosen = choose(ports)
         number = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{next(_numbers)}"
         log = workspace().logs / f"triton-{number}.log"
-        process, where = _process(options, chosen, tier, log, tag, gpus)
+        identity = f"c2t-{uuid.uuid4().hex}"
+        process, where = _process(options, chosen, tier, log, tag, gpus, identity)
         control = Control(f"http://{LOOPBACK}:{chosen['http']}")
         try:
-            process.wait_live(control, timeout_s=timeout_s)
+            process.wait_live(control, timeout_s=timeout_s, identity=identity)
             server = Server(
                 control,
                 tier=where,
@@ -208,8 +217,9 @@ def _start(
 
 
 def _process(
-    options: ServerOptions, ports: Mapping[str, int], tier: str, log: Path, tag: str, gpus: str
+    options: ServerOptions, ports: Mapping[str, int], tier: str, log: Path, tag: str, gpus: str, identity: str
 ) -> tuple[ServerProcess, str]:
+    options = replace(options, extra_arguments=(f"--id={identity}", *options.extra_arguments))
     if tier == "container":
         container.require_docker()
         name = f"checkpoint-to-triton-{os.getpid()}-{ports['http']}"

@@ -82,14 +82,19 @@ class ServerProcess:
             return log.read().decode(errors="replace")
         return ""
 
-    def wait_live(self, control: Control, *, timeout_s: float) -> None:
-        """Return once the server answers; it opens its ports after the models named at start are loaded.
+    def wait_live(self, control: Control, *, timeout_s: float, identity: str) -> None:
+        """Return once this very server answers; it opens its ports after the models named at start are loaded.
+
+        Args:
+            control: calls to its HTTP address.
+            timeout_s: the longest to wait.
+            identity: what it was given as --id.
 
         Raises:
             ServerError: it ended, or did not answer in time; with the decisive log lines.
         """
         deadline = time.monotonic() + timeout_s
-        while not control.alive():
+        while not control.is_triton(identity):  # another's server may have taken the port meanwhile
             if not self.running:
                 raise ServerError(
                     f"Triton ended while starting (exit status {self.exit_status}); its log is {self.log}.",

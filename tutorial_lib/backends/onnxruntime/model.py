@@ -217,9 +217,10 @@ def failed(error: Exception) -> pb_utils.InferenceResponse:
 
 def model_file(config: dict, version_folder: str) -> Path:
     """The model file of this version; `default_model_filename` may name another than model.onnx."""
-    folder = Path(version_folder).resolve()
+    folder = Path(version_folder).absolute()
     path = folder / (config.get("default_model_filename") or "model.onnx")
-    if folder not in path.resolve().parents:
+    # by the name alone: weights that are a link to elsewhere are the owner's choice, "../" is not
+    if folder not in Path(os.path.normpath(path)).parents:
         refuse(f"default_model_filename '{path}' points outside the version folder {folder}")
     if not path.exists():
         refuse(f"failed to stat file {path}")
