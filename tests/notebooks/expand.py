@@ -3,66 +3,18 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from tutorial_lib.course.solutions import Exercise, exercises, tags
+
+__all__ = ["INJECTED", "PLANTED", "Exercise", "assigned", "exercises", "expand", "tags"]
+
 INJECTED = "injected"
 PLANTED = "planted"
-_SOLUTION = re.compile(
-    r"\A<details>\s*<summary>Solution</summary>\s*```python\n(?P<code>.*?)\n```\s*</details>\s*\Z", flags=re.S
-)
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """The three cells of an exercise, by their positions in the notebook.
-
-    Attributes:
-        stub: code cell that assigns `...`.
-        check: code cell that makes one check call.
-        solution: Markdown cell with the solution folded away.
-        code: the solution's code.
-    """
-
-    stub: int
-    check: int
-    solution: int
-    code: str
-
-
-def tags(cell: NotebookNode) -> Sequence[str]:
-    """The tags of a cell."""
-    return cell.metadata.get("tags", [])
-
-
-def exercises(notebook: NotebookNode) -> list[Exercise]:
-    """Find the exercises of a notebook.
-
-    Raises:
-        ValueError: the cells tagged `exercise`, `check` and `solution` are not one of each, in this
-            order, again and again; a tag is on a cell of the wrong type; or a solution is not one
-            closed `<details>` with one fenced Python block.
-    """
-    wanted = {"exercise": "code", "check": "code", "solution": "markdown"}
-    found = [(tag, place) for place, cell in enumerate(notebook.cells) for tag in tags(cell) if tag in wanted]
-    if [tag for tag, _ in found] != list(wanted) * (len(found) // 3):
-        raise ValueError(f"found {[tag for tag, _ in found]}, expected exercise, check, solution, exercise, …")
-    for tag, place in found:
-        if notebook.cells[place].cell_type != wanted[tag]:
-            raise ValueError(f"cell {place + 1}: tagged {tag}, expected a {wanted[tag]} cell")
-    places = [place for _, place in found]
-    result = []
-    for stub, check, solution in zip(places[::3], places[1::3], places[2::3], strict=True):
-        match = _SOLUTION.match(notebook.cells[solution].source.strip())
-        if not match or "```" in match["code"]:
-            raise ValueError(f"cell {solution + 1}: expected one <details> with one fenced Python block")
-        result.append(Exercise(stub, check, solution, match["code"]))
-    return result
 
 
 def expand(notebook: NotebookNode, *, variants: Mapping[str, Sequence[str]] | None = None) -> NotebookNode:
@@ -76,7 +28,7 @@ def expand(notebook: NotebookNode, *, variants: Mapping[str, Sequence[str]] | No
         variants: the id of a stub cell → wrong answers to plant there.
 
     Raises:
-        ValueError: as `exercises`.
+        NotebookError: as `exercises`.
     """
     copy = deepcopy(notebook)
     for exercise in reversed(exercises(notebook)):  # from the end: earlier positions stay right

@@ -5,6 +5,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tests.notebooks.expand import INJECTED, PLANTED, assigned, exercises, expand, tags
+from tutorial_lib.errors import NotebookError
 
 SOLUTION = "<details><summary>Solution</summary>\n\n```python\nanswer = 42\n```\n\n</details>"
 
@@ -58,18 +59,18 @@ def test_planted_answers_come_before_the_solution_and_may_fail():
     ],
 )
 def test_a_solution_in_another_form_is_refused(solution):
-    with pytest.raises(ValueError, match="cell 4: expected one <details>"):
+    with pytest.raises(NotebookError, match="cell 4: expected one <details>"):
         exercises(notebook(solution))
 
 
 def test_an_incomplete_exercise_is_refused():
     incomplete = notebook()
     del incomplete.cells[2]
-    with pytest.raises(ValueError, match="expected exercise, check, solution"):
+    with pytest.raises(NotebookError, match="expected exercise, check, solution"):
         exercises(incomplete)
     wrong = notebook()
     wrong.cells[3].cell_type = "code"
-    with pytest.raises(ValueError, match="expected a markdown cell"):
+    with pytest.raises(NotebookError, match="expected a markdown cell"):
         exercises(wrong)
 
 
