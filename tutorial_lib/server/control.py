@@ -30,6 +30,11 @@ class Control:
     def close(self) -> None:
         self._client.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether this side has let go of the server: nothing can be asked any more."""
+        return self._client.is_closed
+
     def alive(self) -> bool:
         """Whether the server answers at all; never raises."""
         return self._ok("/v2/health/live")
@@ -87,7 +92,7 @@ class Control:
             return False
         try:
             return self._client.get(path).status_code == 200
-        except httpx.HTTPError:
+        except (httpx.HTTPError, RuntimeError):  # the second when another thread closes it at this moment
             return False
 
     def _json(self, method: str, path: str, **request: Any) -> Any:
@@ -95,6 +100,8 @@ class Control:
             raise ServerError(f"{self.url}: this server was stopped.", action="Start it again with serve().")
         try:
             response = self._client.request(method, path, **request)
+        except RuntimeError as error:  # another thread has closed it since
+            raise ServerError(f"{self.url}: this server was stopped.", action="Start it again with serve().") from error
         except httpx.TimeoutException as error:
             limit = request.get("timeout", TIMEOUT_S)
             raise ServerError(
