@@ -98,6 +98,9 @@ def test(
 def lab(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port; by default 8888, or a free one.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+    notebooks: Annotated[
+        Path | None, typer.Option(help="Folder with your own copies; by default the checkout's.", show_default=False)
+    ] = None,
 ) -> None:
     """Open the course in JupyterLab; Ctrl-C stops it and its kernels."""
     import webbrowser
@@ -105,7 +108,7 @@ def lab(
     from tutorial_lib.errors import SetupError
     from tutorial_lib.runner.lab import lab as start_lab
 
-    with _signalled() as stopped, start_lab(port=port) as started:
+    with _signalled() as stopped, start_lab(port=port, notebooks=notebooks) as started:
         print(f"JupyterLab: {started.url}\nLog:        {started.log_path}\nCtrl-C stops it.", flush=True)
         if browser and any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")):
             webbrowser.open(started.url)
