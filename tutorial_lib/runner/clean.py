@@ -13,7 +13,7 @@ from tutorial_lib.errors import SetupError
 from tutorial_lib.paths import Workspace
 from tutorial_lib.runner.folders import ended_runs, is_running
 
-LEFTOVERS = ("logs", "records", "lab", "cache")
+LEFTOVERS = ("logs", "records", "lab", "cache", "break_it")
 MADE = ("model_repository", "checkpoints", "exports")
 
 
