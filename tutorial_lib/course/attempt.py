@@ -16,6 +16,8 @@ from typing import Any
 
 _LIBRARY = Path(__file__).parents[1]
 _STANDARD = Path(sysconfig.get_path("stdlib"))
+_repr = reprlib.Repr()
+_repr.maxother, _repr.maxstring = 160, 120
 _NUDGE_S = 0.5  # code that caught the first interrupt gets another
 
 
@@ -61,10 +63,12 @@ def short(value: object) -> str:
         text = str(value)
     elif isinstance(value, str) and len(value) <= 60:
         return repr(value)
-    elif hasattr(value, "shape") and getattr(value, "size", None) != 1:
+    elif isinstance(value, str):
+        text = value
+    elif getattr(value, "shape", ()):
         return f"an array of shape {tuple(value.shape)}"
     else:
-        text = value if isinstance(value, str) else reprlib.Repr(maxother=160, maxstring=120).repr(value)
+        text = _repr.repr(value)
     line = " ".join(text.split())
     return line if len(line) <= 160 else f"{line[:159]}…"
 
