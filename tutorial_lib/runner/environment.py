@@ -6,11 +6,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from tutorial_lib.course.progress import PROGRESS_VARIABLE
 from tutorial_lib.course.record import RECORDS_VARIABLE
 from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
 
 # A person's own settings and the session a command was typed in must not reach the kernels.
 _DROPPED = (
+    PROGRESS_VARIABLE,  # a run is nobody's progress: it keeps its own, in its scratch workspace
     "JPY_SESSION_NAME",
     "JPY_PARENT_PID",
     "JUPYTER_PATH",
