@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from tutorial_lib.course import checks_break_it
 from tutorial_lib.course.checks import course_exercises
+from tutorial_lib.course.faults import FAULTS
 from tutorial_lib.course.solutions import Exercise, exercises, tags
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "complaints",
     "exercises",
     "expand",
+    "lab_of",
     "planted",
     "tags",
 ]
@@ -72,6 +76,9 @@ def planted(notebook: NotebookNode) -> dict[str, list[Planted]]:
     for exercise in exercises(notebook):
         stub, check = notebook.cells[exercise.stub], notebook.cells[exercise.check]
         module, function, _ = call(check.source)
+        if function == "fixed":
+            fault = FAULTS[lab_of(notebook, exercise.stub)]
+            module, function = checks_break_it.__name__, f"check_{fault.name}"
         known = hints.get(f"{module}.{function}", ())
         if len(known) < 2:
             raise ValueError(f"{function}: found {len(known)} hints, expected two at least (and @exercise)")
@@ -85,6 +92,18 @@ def planted(notebook: NotebookNode) -> dict[str, list[Planted]]:
             )
         ]
     return found
+
+
+def lab_of(notebook: NotebookNode, place: int) -> str:
+    """The fault of the nearest `break_it("…")` above a cell.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for cell in reversed(notebook.cells[:place]):
+        if cell.cell_type == "code" and (found := re.search(r'break_it\("(\w+)"\)', cell.source)):
+            return found[1]
+    raise ValueError(f"cell {place + 1}: found no break_it(…) above it")
 
 
 def expand(notebook: NotebookNode, *, variants: dict[str, Sequence[Planted]] | None = None) -> NotebookNode:

@@ -11,14 +11,19 @@ from tutorial_lib.course.judge import BATCH, Finding
 
 
 def _check(fault: Fault) -> Callable[..., None]:
-    @exercise(fault.exercise, hints=fault.hints)
     def repaired(lab: object, ask: Callable[[], Finding | None]) -> str:
         finding = ask()
         if finding is not None:
             raise wrong(finding.found.replace("\n", "\n            "), finding.expected, finding.hint)
         return f"the server loaded it and answered a batch of {BATCH}; {fault.proves}."
 
-    return repaired
+    repaired.__name__ = f"check_{fault.name}"
+    return exercise(fault.exercise, hints=fault.hints)(repaired)
 
 
 REPAIRED: dict[str, Callable[..., None]] = {name: _check(fault) for name, fault in FAULTS.items()}
+
+WRONG = {
+    f"check_{name}": [(f"lab.again()\n{repair.code}", repair.says) for repair in fault.wrong]
+    for name, fault in FAULTS.items()
+}
