@@ -189,16 +189,15 @@ def plot_prediction(
     """
     values = {"the example's guess" if example else "your guess": guess, "measured": measured}
     bars = {name: value for name, value in values.items() if value is not None}
-    label = f"value ({unit})" if unit else "value"
+    label = f"{_quantity(unit)} ({unit})" if unit else "value"
     result = axes(textwrap.fill(question, 70), x=label, y="", size=(7.2, 1.3 + 0.45 * len(bars)))
     positive = min(bars.values()) > 0
     wide = positive and max(bars.values()) > 20 * min(bars.values())
     for row, (name, value) in enumerate(bars.items()):
         result.barh(row, value, color=COLORS[name == "measured"], height=0.6)
-        result.annotate(
-            f"{value:,.3g} {unit}".strip() if abs(value) < 1000 else f"{value:,.0f} {unit}".strip(), (value, row),
-            xytext=(4, 0), textcoords="offset points", va="center", fontsize=10,
-        )  # fmt: skip
+        shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        shown = f"{shown}{unit}" if unit == "×" else f"{shown} {unit}"
+        result.annotate(shown, (value, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=10)
     if wide:
         result.set_xscale("log")
         result.set_xlim(min(bars.values()) / 5, max(bars.values()) * 5)
@@ -207,5 +206,15 @@ def plot_prediction(
         low, high = min(0, *bars.values()), max(0, *bars.values())
         result.set_xlim(low * 1.2, (high or 1) * 1.2)
     result.set_yticks(range(len(bars)), list(bars))
+    result.set_axisbelow(True)
     result.invert_yaxis()
     return result
+
+
+def _quantity(unit: str) -> str:
+    """What is measured in a unit, for an axis."""
+    if unit in ("ns", "µs", "us", "ms", "s", "min", "h"):
+        return "time"
+    if unit.endswith("/s"):
+        return "rate"
+    return {"×": "factor", "%": "share", "KiB": "size", "MiB": "size", "GiB": "size"}.get(unit, "value")

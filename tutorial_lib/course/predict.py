@@ -161,4 +161,4 @@ def _text(value: Guess, unit: str) -> str:
     if isinstance(value, str):
         return value
     digits = 3 if abs(value) < 1000 else max(3, int(math.log10(abs(value))) + 1)
-    return f"{value:,.{digits}g} {unit}".strip()
+    return f"{value:,.{digits}g}{'' if unit in ('', '×') else ' '}{unit}"
