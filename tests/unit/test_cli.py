@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,9 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tutorial_lib import cli, errors
+from tutorial_lib.course.progress import note_prediction, note_right, note_wrong
 from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
 
-COMMANDS = ("run", "test", "lab", "serve", "doctor", "clean")
+COMMANDS = ("run", "test", "lab", "serve", "doctor", "status", "clean")
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +119,23 @@ def test_arguments_after_test_reach_pytest(monkeypatch):
     monkeypatch.setattr(os, "chdir", lambda path: called.append(path))
     invoke("test", "tests/unit", "-k", "paths", "--maxfail=1", "-q")
     assert called == [CHECKOUT, [sys.executable, "-m", "pytest", "tests/unit", "-k", "paths", "--maxfail=1", "-q"]]
+
+
+def test_status_shows_exercises_and_predictions(own_progress):
+    untouched = invoke("status").output
+    assert untouched.startswith("0 of ") and str(own_progress) in untouched
+    assert "01  channels" in untouched and "Predictions" not in untouched
+    note_wrong("01-channels")
+    note_wrong("01-channels")
+    note_right("01-recall")
+    note_prediction("a", question="How long?", unit="ms", guess=2.0, measured=6.0)
+    note_prediction("b", question="Will it?", unit="", guess="yes", measured="no")
+    note_prediction("c", question="How many?", unit="", guess=None)
+    told = invoke("status").output
+    assert told.startswith("1 of ")
+    assert re.search(r"01 +channels +△ not yet +attempts +2 +hints +2", told)
+    assert re.search(r"01 +recall +✓ right +attempts +1 +hints +0", told)
+    assert "3 times too low" in told and "guessed 'yes', it is 'no'" in told and "How many? no guess yet." in told
 
 
 def test_clean_says_what_goes_and_asks_before_all(scratch):
