@@ -77,6 +77,22 @@ def note_prediction(name: str, **facts: Any) -> None:
     _update(change)
 
 
+def noted_from(number: int) -> list[str]:
+    """The exercises of notebook `number` and later ones that have been attempted."""
+    return [name for name in read_progress()["exercises"] if _number(name) >= number]
+
+
+def forget_from(number: int) -> None:
+    """Forget the exercises of notebook `number` and later ones; 0 forgets everything."""
+
+    def change(store: dict[str, Any]) -> None:
+        store["exercises"] = {name: entry for name, entry in store["exercises"].items() if _number(name) < number}
+        if number <= 0:
+            store["predictions"] = {}
+
+    _update(change)
+
+
 def exercise_state(exercise: str) -> str:
     """Whether it is "not attempted", "wrong" or "right"; an exercise that was right once stays right."""
     return _state(read_progress()["exercises"].get(exercise))
@@ -113,6 +129,12 @@ def predictions_table() -> pd.DataFrame:
     return pd.DataFrame([[row.get(column) for column in columns] for row in rows], columns=columns, dtype=object)
 
 
+def _number(exercise: str) -> int:
+    """The notebook's number in "06-margin"; -1 where there is none."""
+    number = exercise.partition("-")[0]
+    return int(number) if number.isdecimal() else -1
+
+
 def _state(entry: dict[str, Any] | None) -> str:
     if entry is None:
         return NOT_ATTEMPTED
@@ -137,23 +159,32 @@ def _note(exercise: str, change: Callable[[dict[str, Any]], None]) -> dict[str, 
 def _update(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Read, change and write the store while nobody else does; returns it as it is now."""
     path = progress_path()
+    store = None
     try:
         with _locked(path):
             store = _remembered.get(path) or _read(path)
             before = deepcopy(store)
             change(store)
             if store != before or path in _remembered:
-                _remembered[path] = store  # until it is written
                 with atomic_write(path) as temporary:
                     temporary.write_text(json.dumps(store, indent=1, ensure_ascii=False) + "\n")
-                del _remembered[path]
-            return store
+                _remembered.pop(path, None)
     except OSError as error:
         _say(f"△ Progress: {path} cannot be written ({error.strerror}). Going on; it is lost when this kernel ends.")
-        if path not in _remembered:  # not even the lock could be had
-            _remembered[path] = deepcopy(_EMPTY)
-            change(_remembered[path])
-        return _remembered[path]
+        if store is None:  # not even the lock could be had
+            store = _remembered.get(path) or _glance(path)
+            change(store)
+        _remembered[path] = store
+    return store
+
+
+def _glance(path: Path) -> dict[str, Any]:
+    """What can be read without a lock and without setting anything aside."""
+    try:
+        store = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return deepcopy(_EMPTY)
+    return deepcopy(_EMPTY) if _problem(store) else store
 
 
 def _read(path: Path) -> dict[str, Any]:
