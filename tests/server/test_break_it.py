@@ -48,8 +48,7 @@ def space(tmp_path_factory):
             {"w": np.random.default_rng(0).standard_normal((PIXELS, 10), dtype=np.float32)},
         )
         space.seed()
-        yes = space.model_repository / MODEL_NAME
-        (yes / "config.pbtxt").write_text("# mine, half finished")
+        (space.model_repository / MODEL_NAME / "config.pbtxt").write_text("# mine, half finished")
         yield space
         if module._latest:
             module._latest.stop()
@@ -150,7 +149,7 @@ def test_what_an_editor_leaves_is_no_attempt_and_does_no_harm(space, capsys):
 
 
 def test_a_deleted_model_is_not_repaired(space):
-    lab = break_it("wrong_dtype")
+    lab = break_it("missing_version_folder")
     shutil.rmtree(lab.model)
     with pytest.raises(ExerciseError, match=r"lab\.again\(\) brings the broken files back"):
         fixed()
@@ -159,12 +158,12 @@ def test_a_deleted_model_is_not_repaired(space):
 
 
 def test_twice_in_a_row_begins_afresh(space, capsys):
-    first = break_it("wrong_dtype")
+    first = break_it("missing_version_folder")
     mend(first)
-    second = break_it("wrong_dtype")
+    second = break_it("missing_version_folder")
     assert first.server is second.server
-    assert "TYPE_UINT8" in second.config_path.read_text()
-    with pytest.raises(NotebookError, match=r"followed by another.*break_it\(\"wrong_dtype\"\)"):
+    assert (second.model / "model.onnx").is_file() and not (second.model / "1").exists()
+    with pytest.raises(NotebookError, match=r"followed by another.*break_it\(\"missing_version_folder\"\)"):
         fixed(first)
     capsys.readouterr()
     fixed()
@@ -177,6 +176,12 @@ def test_an_unknown_lab_suggests_the_nearest(said, meant):
         break_it(said)
 
 
+def test_fixed_wants_a_lab(space):
+    break_it("missing_version_folder")
+    with pytest.raises(NotebookError, match="found 'missing_version_folder', expected what break_it"):
+        fixed("missing_version_folder")
+
+
 def test_an_unknown_lab_far_from_all_lists_them():
     with pytest.raises(NotebookError, match="there are: batch_in_dims, .*Give one of these"):
         break_it("xyzzy")
@@ -187,7 +192,7 @@ def test_an_unknown_lab_far_from_all_lists_them():
     [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(errno.ENOSPC, "No space left"), SetupError)],
 )
 def test_an_interrupted_injection_leaves_nothing_half_written(space, plant, error, raised):
-    lab = break_it("wrong_dtype")
+    lab = break_it("missing_version_folder")
     before = scratch.contents(lab.model)
 
     def inject(model):
@@ -205,16 +210,19 @@ def test_an_interrupted_injection_leaves_nothing_half_written(space, plant, erro
 
 
 def test_a_killed_server_is_an_error_that_says_what_to_do(space, capsys):
-    lab = break_it("wrong_dtype")
+    lab = break_it("missing_version_folder")
     lost = lab.server
     os.kill(lost.process.pid, signal.SIGKILL)
     mend(lab)
-    with pytest.raises(ServerError, match=r"'wrong_dtype': its server has ended.*break_it\(\"wrong_dtype\"\) again"):
+    with pytest.raises(
+        ServerError,
+        match=r"'missing_version_folder': its server has ended.*break_it\(\"missing_version_folder\"\) again",
+    ):
         fixed()
     deadline = time.monotonic() + 20
     while lost.running and time.monotonic() < deadline:
         threading.Event().wait(0.05)
-    lab = break_it("wrong_dtype")
+    lab = break_it("missing_version_folder")
     assert lab.server is not lost
     mend(lab)
     fixed()

@@ -108,7 +108,7 @@ class Lab:
                 raise
             words = error.problem.partition("Triton refused to load it: ")[2] or error.problem
             detail = [line for line in error.details.splitlines() if not _repeats(line, words)]
-            return Finding("\n".join([words.rstrip("; "), *detail]), EXPECTED)
+            return Finding("\n".join([words.rstrip("; ."), *detail]), EXPECTED)
         return None
 
     def __repr__(self) -> str:
@@ -158,6 +158,10 @@ def fixed(lab: Lab | None = None) -> None:
         lab = _latest
     if lab is None:
         raise NotebookError("fixed: no lab is open.", action='Run the cell with break_it("…") first.')
+    if not isinstance(lab, Lab):
+        raise NotebookError(
+            f"fixed: found {lab!r}, expected what break_it(…) returned.", action="Call fixed() for the latest lab."
+        )
     if lab is not _latest:
         raise NotebookError(
             f"fixed: the lab '{lab.fault.name}' was followed by another.",
@@ -198,4 +202,4 @@ def _short(path: Path) -> str:
 
 def _repeats(line: str, words: str) -> bool:
     """Whether a log line says again what the answer has said."""
-    return line.rpartition(": ")[2].strip("; ") in words
+    return line.rpartition(": ")[2].strip("; .") in words
