@@ -372,7 +372,7 @@ def test_leftovers_of_a_killed_call_are_swept(space):
 @pytest.mark.parametrize(
     ("number", "said"),
     [
-        (errno.ENOSPC, r"the disk of .* is full .*Nothing was lost.*workshop clean"),
+        (errno.ENOSPC, r"its disk is full; .*Nothing was lost.*workshop clean"),
         (errno.EROFS, "cannot be written.*WORKSHOP_WORKSPACE"),
         (errno.EACCES, "cannot be written.*WORKSHOP_WORKSPACE"),
     ],
@@ -392,6 +392,15 @@ def test_a_disk_that_cannot_be_written_is_said_and_nothing_is_lost(space, monkey
     assert {path: path.read_bytes() for path in before} == before
     catch_up("06", progress=False)
     assert made(space) == [True] * 3
+
+
+def test_a_disk_that_is_full_already_is_said_before_the_training(space, counted, monkeypatch):
+    usage = shutil.disk_usage(space.root)._replace(free=2**20)
+    with monkeypatch.context() as patch:
+        patch.setattr(catch_up_module.shutil, "disk_usage", lambda _: usage)
+        with pytest.raises(SetupError, match=r"found 1\.0 MiB free, expected 5 or more"):
+            catch_up("02", progress=False)
+    assert counted() == (0, 0)
 
 
 @pytest.mark.parametrize("name", ["", "notebooks", "model_repository", "tests/unit", ".."])

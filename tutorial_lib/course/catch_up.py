@@ -23,6 +23,8 @@ __all__ = ["LAST_STEP", "SEED", "catch_up", "export_path", "served_path", "step_
 FIRST_STEP, LAST_STEP = 0, 12
 AFTER_REPOSITORY = 5  # the first notebook that finds a finished model repository
 
+NEEDED_MIB = 5  # for all that is made, twice
+
 _STAGING = "making-"
 
 
@@ -50,7 +52,7 @@ def catch_up(step: str | int, *, progress: bool = True) -> Workspace:
     """
     number = step_number(step)
     space = workspace()
-    with _explained(space), locked(space):
+    with explained(space), locked(space):
         catch_up_locked(space, number, progress=progress)
     return space
 
@@ -63,7 +65,8 @@ def catch_up_locked(space: Workspace, number: int, *, progress: bool = True) -> 
         with tqdm(total=len(parts), desc="catch up", unit="step", disable=not progress) as bar:
             for part in parts:
                 bar.set_description(f"catch up: {part.doing}")
-                _bring_up(part, space, manifest)  # asks for the state again: an earlier part may have changed it
+                # asks for the state again: an earlier part may have changed it
+                _bring_up(part, space, manifest, progress=progress)
                 bar.update()
             bar.set_description("catch up: ready")
         states = [part.state(space, manifest) for part in parts]
@@ -101,16 +104,18 @@ def locked(space: Workspace) -> Iterator[None]:
         yield
 
 
-def _bring_up(part: Part, space: Workspace, manifest: Manifest) -> None:
+def _bring_up(part: Part, space: Workspace, manifest: Manifest, *, progress: bool) -> None:
     """Make one part unless it is there; the manifest knows it before the workspace has it."""
     state = part.state(space, manifest)
     if state in (State.FRESH, State.OWN):
         return
     for left in space.cache.glob(f"{_STAGING}*"):  # of a call that was killed
         shutil.rmtree(left, ignore_errors=True)
+    if shutil.disk_usage(space.root).free < NEEDED_MIB * 2**20:  # better now than after the training
+        raise OSError(errno.ENOSPC, "No space left on device")
     staging = Path(tempfile.mkdtemp(dir=space.cache, prefix=_STAGING))
     try:
-        part.make(space, staging)
+        part.make(space, staging, progress)
         made = {path: staging / path.name for path in part.files(space)}
         if state is State.UNFIT:
             _set_unfit_aside(part, space)
@@ -166,7 +171,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 @contextlib.contextmanager
-def _explained(space: Workspace) -> Iterator[None]:
+def explained(space: Workspace) -> Iterator[None]:
     """A workspace that cannot be written, as an error that says what to do."""
     try:
         yield
@@ -174,13 +179,13 @@ def _explained(space: Workspace) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             free_mib = shutil.disk_usage(space.root).free / 2**20
             raise SetupError(
-                f"catch_up: the disk of {space.root} is full (found {free_mib:.1f} MiB free, expected 5 or more). "
-                "Nothing was lost.",
-                action="Make room (./workshop clean helps), then call catch_up again: it goes on from there.",
+                f"workspace {space.root}: its disk is full; found {free_mib:.1f} MiB free, expected {NEEDED_MIB} or "
+                "more. Nothing was lost.",
+                action="Make room (./workshop clean helps), then do it again: it goes on from there.",
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise SetupError(
-                f"catch_up: {error.filename or space.root} cannot be written ({error.strerror}).",
+                f"workspace {space.root}: {error.filename or 'a file'} cannot be written ({error.strerror}).",
                 action="Make it yours (ls -ld shows whose it is), or name another folder in WORKSHOP_WORKSPACE.",
             ) from error
         raise

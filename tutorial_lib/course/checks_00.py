@@ -36,7 +36,7 @@ def check_extremes(extremes: object) -> str:
 
 WRONG = {
     "check_extremes": [
-        ("extremes = client.infer('ink_meter', [image]).as_numpy('ink')", "expected: shape (2, 1)"),
+        ("extremes = client.infer('ink_meter', [tensor]).as_numpy('ink')", "expected: shape (2, 1)"),
         ("extremes = np.array([[1], [0]], np.float32)", "the order of the pages"),
         ("extremes = 'all the ink'", "could not convert string"),
     ]

@@ -44,7 +44,7 @@ class Part:
         files: where it is in a workspace.
         inputs: what it is made from there; another value makes it stale.
         problem: why files that `catch_up` did not make are of no use, or "".
-        make: writes the files, in the order of `files`, under the same names into an empty folder.
+        make: writes the files under the same names into an empty folder; the last argument shows progress.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Part:
     files: Callable[[Workspace], tuple[Path, ...]]
     inputs: Callable[[Workspace], Mapping[str, Any]]
     problem: Callable[[Workspace], str]
-    make: Callable[[Workspace, Path], object]
+    make: Callable[[Workspace, Path, bool], object]
 
     def hashes(self, space: Workspace) -> dict[str, str]:
         """SHA-256 by path in the workspace; "" for a file that is not there."""
@@ -94,17 +94,18 @@ def _checkpoint_hash(space: Workspace) -> str:
         return ""
 
 
-def _make_checkpoint(space: Workspace, folder: Path) -> None:
+def _make_checkpoint(space: Workspace, folder: Path, progress: bool) -> None:
     from tutorial_lib.training import save_trained, train_digits
 
-    save_trained(*train_digits(seed=SEED), folder / default_path(space).name, seed=SEED)
+    trained = train_digits(seed=SEED, progress=progress)
+    save_trained(*trained, folder / default_path(space).name, seed=SEED)
 
 
 def _export_problem(space: Workspace) -> str:
     return _model_problem(export_path(space), space)
 
 
-def _make_export(space: Workspace, folder: Path) -> None:
+def _make_export(space: Workspace, folder: Path, progress: bool) -> None:
     from tutorial_lib.export.to_onnx import export_densenet
 
     checkpoint = load_checkpoint(default_path(space))
@@ -118,7 +119,7 @@ def _served_problem(space: Workspace) -> str:
     return _model_problem(served_path(space), space)
 
 
-def _make_served(space: Workspace, folder: Path) -> None:
+def _make_served(space: Workspace, folder: Path, progress: bool) -> None:
     shutil.copyfile(export_path(space), folder / served_path(space).name)
 
 

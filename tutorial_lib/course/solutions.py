@@ -15,7 +15,7 @@ CELLS = {"exercise": "code", "check": "code", "solution": "markdown"}
 _SOLUTION = re.compile(
     r"\A<details>\s*<summary>Solution</summary>\s*```python\n(?P<code>.*?)\n```\s*</details>\s*\Z", flags=re.S
 )
-_RESTORE = "Restore the notebook's own cells: git checkout, or a fresh copy."
+_RESTORE = "Put the notebook's own cell back: git diff notebooks shows what changed."
 
 
 @dataclass(frozen=True)

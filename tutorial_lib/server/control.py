@@ -85,7 +85,8 @@ class Control:
             path = f"/v2/repository/models/{quote(model, safe='')}/{verb}"
             self._json("POST", path, json={}, timeout=LOAD_TIMEOUT_S)
         except ServerError as error:
-            raise ModelLoadError(f"model '{model}': Triton refused to {verb} it: {error.problem}") from error
+            said = error.problem.rstrip(".")
+            raise ModelLoadError(f"model '{model}': Triton refused to {verb} it: {said}.") from error
 
     def _ok(self, path: str) -> bool:
         if self._client.is_closed:

@@ -147,7 +147,7 @@ class Server:
 
     def _repr_html_(self) -> str:
         if not self.running:
-            return server_html(f"{self.label} — stopped", {"log": str(self.log_path or "")}, [])
+            return server_html(f"{self.label} — stopped", {"log": str(self.log_path or "")}, None)
         rows = {"HTTP": self.http_address, "gRPC": self.grpc_address, "metrics": self.metrics_url}
         rows |= {
             "repository" if n == 0 else f"repository {n + 1}": str(path) for n, path in enumerate(self.repositories)

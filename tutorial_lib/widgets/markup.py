@@ -29,6 +29,11 @@ def note(text: str, *, colour: str = "inherit") -> str:
     return f'<div style="color:{colour};white-space:pre-wrap;line-height:1.4;margin:2px 0">{escape(shown)}</div>'
 
 
+def problem(text: str) -> str:
+    """As `note`, marked as something that went wrong; the text keeps the page's own colour, to be readable."""
+    return f'<div style="border-left:4px solid {RED};padding-left:8px;margin:4px 0">{note(text)}</div>'
+
+
 def in_words(error: BaseException) -> str:
     """An error as a panel shows it: a learner's error by its sentence, any other with its type before it."""
     if isinstance(error, WorkshopError):
@@ -87,16 +92,15 @@ def shade(value: float, highest: float) -> str:
 
 
 def log_block(lines: Sequence[str]) -> str:
-    """Log lines as they are, errors and warnings coloured by Triton's first letter."""
-    colours = {"E": RED, "W": AMBER}
-    shown = "".join(
-        f'<div style="color:{colours.get(line[:1], "inherit") if line[1:5].isdigit() else "inherit"}">'
-        f"{escape(line) or '&nbsp;'}</div>"
-        for line in lines
-    )
+    """Log lines as they are; errors and warnings, by Triton's first letter, have a mark."""
+    marks = {"E": RED, "W": AMBER}
+    shown = ""
+    for line in lines:
+        mark = marks.get(line[:1], "transparent") if line[1:5].isdigit() else "transparent"
+        shown += f'<div style="border-left:3px solid {mark};padding-left:5px">{escape(line)}</div>'
     style = (
-        f"background:{_SHADE};border:1px solid {_BORDER};border-radius:3px;padding:4px 8px;margin:2px 0;"
+        f"background:{_SHADE};border:1px solid {_BORDER};border-radius:3px;padding:4px 8px 4px 3px;margin:2px 0;"
         "font-family:var(--jp-code-font-family, monospace);font-size:11px;line-height:1.35;white-space:pre;"
-        "overflow-x:auto"
+        "overflow-x:auto;box-sizing:border-box;width:0;min-width:100%"  # a long line must not widen the panel
     )
     return f'<div class="workshop-log" style="{style}">{shown or "(the log is empty)"}</div>'

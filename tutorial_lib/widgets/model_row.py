@@ -22,7 +22,7 @@ class ModelRow:
 
     def __init__(self, name: str, actions: Mapping[str, Callable[[], None]]) -> None:
         self._name = ipywidgets.HTML(layout=ipywidgets.Layout(width="190px"))
-        self._state = ipywidgets.HTML(layout=ipywidgets.Layout(width="130px"))
+        self._state = ipywidgets.HTML(layout=ipywidgets.Layout(width="180px"))
         self._reason = ipywidgets.HTML()
         self.buttons = {verb: self._button(verb, name, clicked) for verb, clicked in actions.items()}
         line = ipywidgets.HBox([self._name, self._state, *self.buttons.values()])
@@ -46,9 +46,9 @@ class ModelRow:
             enabled: whether buttons may be clicked.
         """
         self._name.value = name_html(model)
-        self._state.value = markup.badge(f"{doing} …", markup.AMBER) if doing else state_html(model.state)
-        shown = model.reason if model.reason and not model.ready and not doing else ""
-        self._reason.value = markup.note(shown, colour=markup.GREY if shown == "unloaded" else markup.RED)
+        self._state.value = markup.badge(f"{doing} …", markup.AMBER) if doing else state_html(model)
+        fault = "" if model.ready or model.unloaded or doing else model.reason
+        self._reason.value = markup.problem(fault) if fault else ""
         self.buttons["load"].description = "Reload" if model.ready else "Load"
         self.buttons["load"].disabled = not enabled
         self.buttons["unload"].disabled = not (enabled and model.ready)
@@ -66,6 +66,7 @@ def name_html(model: ModelState) -> str:
     return f"<code>{escape(model.name)}</code>{versions}"
 
 
-def state_html(state: str) -> str:
+def state_html(model: ModelState) -> str:
     """Triton's word for a model's state, with its colour."""
-    return markup.badge(state, STATE_COLOURS.get(state, markup.GREY))
+    colour = markup.GREY if model.unloaded else STATE_COLOURS.get(model.state, markup.GREY)
+    return markup.badge(f"{model.state} · unloaded" if model.unloaded else model.state, colour)

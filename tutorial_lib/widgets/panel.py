@@ -53,7 +53,7 @@ class Panel(ABC):
         try:
             body = self._static()
         except Exception as error:
-            body = markup.note(markup.in_words(error), colour=markup.RED)
+            body = markup.problem(markup.in_words(error))
         return markup.card(self.title, body)
 
     def refresh(self) -> None:
@@ -104,18 +104,19 @@ class Panel(ABC):
 
     def _say(self, text: str) -> None:
         """Show a message; "" clears it."""
-        self.message, self._colour = text, "inherit"
+        self.message, self._is_problem = text, False
         self._show_message()
 
     def _fail(self, error: Exception) -> None:
-        self.message, self._colour = markup.in_words(error), markup.RED
+        self.message, self._is_problem = markup.in_words(error), True
         self._show_message()
 
-    _colour = "inherit"
+    _is_problem = False
 
     def _show_message(self) -> None:
         if self._message is not None:
-            self._message.value = markup.note(self.message, colour=self._colour) if self.message else ""
+            as_html = markup.problem if self._is_problem else markup.note
+            self._message.value = as_html(self.message) if self.message else ""
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """Static HTML always, so that an exported page has something to show; the widget where it lives."""
@@ -125,7 +126,7 @@ class Panel(ABC):
         try:
             live = self.widget._repr_mimebundle_()
         except Exception as error:
-            return static | {"text/html": markup.card(self.title, markup.note(markup.in_words(error)))}
+            return static | {"text/html": markup.card(self.title, markup.problem(markup.in_words(error)))}
         self._take_the_cell()
         if self.period_s is None:
             self._later(self._look)

@@ -101,7 +101,7 @@ class PredictionPanel(Panel):
         try:
             parts.append(self._bars(self.ask()))
         except ServerError as error:
-            parts.append(markup.note(markup.in_words(error), colour=markup.RED))
+            parts.append(markup.problem(markup.in_words(error)))
         return "".join(parts) + markup.note(self.server.label, colour=markup.GREY)
 
     def _what(self) -> str:

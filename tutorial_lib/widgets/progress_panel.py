@@ -31,7 +31,7 @@ class ProgressPanel(Panel):
 
     def _show(self) -> None:
         if self._widget is not None:
-            self._shown.value = markup.card(self.title, self._table)
+            self._shown.value = self._table
 
     def _static(self) -> str:
         return progress_html(progress_table())
@@ -41,6 +41,7 @@ class ProgressPanel(Panel):
         button = ipywidgets.Button(description="Refresh", icon="refresh", layout=ipywidgets.Layout(width="100px"))
         button.on_click(lambda _: self._later(self._clicked))
         box = ipywidgets.VBox([self._shown, self._message, button])
+        box.layout = ipywidgets.Layout(border="1px solid #76b900", padding="6px 10px", max_width="900px")
         box.add_class("workshop-progress-panel")
         return box
 
@@ -72,4 +73,4 @@ def progress_html(table: pd.DataFrame) -> str:
         values = (escape(str(row.notebook)), escape(str(row.exercise)), shown, row.attempts or "", row.hints or "")
         rows.append("<tr>" + "".join(f"<td {cell}>{value}</td>" for value in values) + "</tr>")
     total = markup.bars([f"{done} of {len(table)}"], [done / len(table)])
-    return f"{total}<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'{total}<table style="line-height:1.3"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

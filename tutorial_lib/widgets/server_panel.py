@@ -138,7 +138,7 @@ class ServerPanel(Panel):
         state = self.state
         parts = [markup.badge(*_running_badge(state)), self._table(state.models)]
         if state.problem:
-            parts.append(markup.note(state.problem, colour=markup.RED))
+            parts.append(markup.problem(state.problem))
         if state.log:
             parts.append(markup.log_block(state.log))
         return "".join(parts)
@@ -147,8 +147,8 @@ class ServerPanel(Panel):
     def _table(models: tuple[ModelState, ...]) -> str:
         cell = 'style="text-align:left;padding:2px 12px 2px 0;vertical-align:top"'
         rows = "".join(
-            f"<tr><td {cell}>{name_html(model)}</td><td {cell}>{state_html(model.state)}</td>"
-            f"<td {cell}>{markup.note(model.reason) if model.reason else ''}</td></tr>"
+            f"<tr><td {cell}>{name_html(model)}</td><td {cell}>{state_html(model)}</td>"
+            f"<td {cell}>{markup.note('' if model.unloaded else model.reason)}</td></tr>"
             for model in models
         )
         return f"<table>{rows}</table>" if rows else ""
@@ -200,7 +200,7 @@ class ServerPanel(Panel):
             self._head.value = f'<span style="font-weight:600">{markup.badge(word, colour)}</span>'
             self._start_button.disabled = self._working or state.running
             self._stop_button.disabled = self._working or not state.running
-            self._problem.value = markup.note(state.problem, colour=markup.RED) if state.problem else ""
+            self._problem.value = markup.problem(state.problem) if state.problem else ""
             self._log.value = markup.log_block(state.log) if state.log else ""
             self._show_models(state.models)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tutorial_lib.errors import ServerError
+from tutorial_lib.repository.layout import models_of
 from tutorial_lib.server import Server
 
 TAIL_BYTES = 64 * 1024  # of the log's end are read: a verbose log grows without limit
@@ -33,6 +35,11 @@ class ModelState:
     @property
     def ready(self) -> bool:
         return self.state == READY
+
+    @property
+    def unloaded(self) -> bool:
+        """Whether it is away because somebody unloaded it, which is no fault."""
+        return self.state == "UNAVAILABLE" and self.reason == "unloaded"
 
 
 @dataclass(frozen=True)
@@ -70,16 +77,23 @@ def read_state(server: Server | None, *, log_lines: int) -> ServerState:
         return ServerState(f"{server.label} — gone", running=False, log=log, problem=_how_it_ended(server))
     title = f"{server.label} — {server.http_address}"
     try:
-        return ServerState(title, running=True, models=models_of_index(server.control.index()), log=log)
+        models = models_of_index(server.control.index(), folders=_folders(server))
+        return ServerState(title, running=True, models=models, log=log)
     except ServerError as error:  # it hangs, or it is going down at this moment
         return ServerState(title, running=True, log=log, problem=str(error))
 
 
-def models_of_index(index: list[dict[str, str]]) -> tuple[ModelState, ...]:
-    """Triton's repository index, one entry a version, as one entry a model."""
-    by_name: dict[str, list[dict[str, str]]] = {}
+def models_of_index(index: list[dict[str, str]], *, folders: Iterable[str] = ()) -> tuple[ModelState, ...]:
+    """Triton's repository index, one entry a version, as one entry a model.
+
+    Args:
+        index: as Triton gives it.
+        folders: names of model folders; Triton leaves out those that it could not make sense of.
+    """
+    by_name: dict[str, list[dict[str, str]]] = {name: [{"name": name}] for name in folders}
+    by_name.update({entry["name"]: [] for entry in index})
     for entry in index:
-        by_name.setdefault(entry["name"], []).append(entry)
+        by_name[entry["name"]].append(entry)
     models = []
     for name, entries in sorted(by_name.items()):
         ready = [entry for entry in entries if entry.get("state") == READY]
@@ -90,7 +104,10 @@ def models_of_index(index: list[dict[str, str]]) -> tuple[ModelState, ...]:
 
 
 def tail(path: Path, lines: int) -> tuple[str, ...]:
-    """The last lines of a log, none longer than `LINE_LIMIT`; () when it cannot be read."""
+    """The last events of a log, none longer than `LINE_LIMIT`; () when it cannot be read.
+
+    The tables of options that Triton draws at its start are no events, and would fill a short view.
+    """
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)
@@ -101,7 +118,15 @@ def tail(path: Path, lines: int) -> tuple[str, ...]:
     found = text.splitlines()
     if size > TAIL_BYTES:
         found = found[1:]  # it begins in the middle of a line
+    found = [line for line in found if line.strip() and not line.startswith(("|", "+-"))]
     return tuple(line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]} …" for line in found[-lines:])
+
+
+def _folders(server: Server) -> list[str]:
+    try:
+        return [model.name for repository in server.repositories for model in models_of(repository)]
+    except OSError:  # the repository was moved away
+        return []
 
 
 def _how_it_ended(server: Server) -> str:
