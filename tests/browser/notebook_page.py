@@ -47,8 +47,8 @@ class NotebookPage:
 
     def wait_idle(self, timeout_ms: int = RUN_CELL_MS) -> None:
         """Until the kernel has nothing to do and no cell waits."""
-        indicator = self.panel.locator(".jp-Notebook-ExecutionIndicator")
-        indicator.and_(self.page.locator("[data-status=idle]")).wait_for(state="attached", timeout=timeout_ms)
+        # the status bar's word: the notebook's own indicator says idle before there is a kernel at all
+        self.page.get_by_role("button", name=re.compile(r"\| Idle$")).wait_for(timeout=timeout_ms)
         self.page.wait_for_function(
             "() => ![...document.querySelectorAll('.jp-InputArea-prompt')].some(p => p.textContent.includes('*'))",
             timeout=timeout_ms,
@@ -97,7 +97,7 @@ class NotebookPage:
 
     def errors(self) -> list[str]:
         """Texts of all error outputs."""
-        found = self.panel.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']")
+        found = self.panel.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']")
         return found.all_inner_texts()
 
     def until(self, locator, text: str | re.Pattern, timeout_ms: int = 20_000) -> None:

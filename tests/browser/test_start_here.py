@@ -55,11 +55,15 @@ def test_unload_and_load_are_seen(notebook, panel):
     notebook.until(panel.locator(".workshop-message"), "ink_meter answers.")
 
 
-def test_a_model_that_cannot_load_says_why(notebook, panel):
-    model = panel.locator(".workshop-model", has_text="densenet_onnx")  # the course has not made its weights yet
+def test_a_model_that_cannot_load_says_why(notebook, panel, copies):
+    folder = copies.parent / "workspace" / "model_repository" / "without_a_backend"
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text('backend: "no_such_backend"\n')
+    model = panel.locator(".workshop-model", has_text="without_a_backend")
     model.get_by_role("button", name="Load", exact=True).click()
-    notebook.until(panel.locator(".workshop-message"), "densenet_onnx")
     notebook.until(panel.locator(".workshop-message"), "refused to load")
+    notebook.until(panel.locator(".workshop-message"), "no_such_backend")
+    notebook.until(panel.locator(".workshop-model", has_text="ink_meter"), "READY")
     notebook.shot("00-load-refused", panel)
 
 
@@ -71,6 +75,15 @@ def test_a_guess_is_held_against_the_measurement(notebook):
     said = notebook.run("speed-reveal")
     assert "You said 0.01 ms" in said
     notebook.shot("00-guess", notebook.cell("speed-reveal"))
+
+
+def test_an_error_is_seen_by_these_tests(notebook):
+    source = notebook.cell("stop").locator(".cm-content").inner_text()
+    notebook.type_into("stop", "1 / 0")
+    notebook.run("stop")
+    assert "ZeroDivisionError" in notebook.errors()[0]
+    notebook.type_into("stop", source)
+    notebook.run("stop")
 
 
 def test_the_exercise_wrong_then_right(notebook, panel):

@@ -5,9 +5,9 @@ exported pages as plain HTML. Widget state is never saved into a notebook.
 """
 
 from tutorial_lib.widgets.panel import Panel
-from tutorial_lib.widgets.prediction_panel import PredictionPanel, prediction_panel
-from tutorial_lib.widgets.progress_panel import ProgressPanel, progress_panel
-from tutorial_lib.widgets.server_panel import ServerPanel, server_panel
+from tutorial_lib.widgets.prediction_view import PredictionPanel, prediction_panel
+from tutorial_lib.widgets.progress_view import ProgressPanel, progress_panel
+from tutorial_lib.widgets.server_view import ServerPanel, server_panel
 
 __all__ = [
     "Panel",
