@@ -61,6 +61,12 @@ class NotebookPage:
             self.page.locator(".lm-Menu-itemLabel").get_by_text(step, exact=True).hover()
         self.page.locator(".lm-Menu-itemLabel").get_by_text(path[-1], exact=True).click()
 
+    def theme(self, name: str) -> None:
+        """Settings → Theme: "Light" or "Dark"; it holds for all pages."""
+        self.menu("Settings", "Theme", f"JupyterLab {name}")
+        body = self.page.locator(f"body[data-jp-theme-light={str(name == 'Light').lower()}]")
+        body.wait_for(state="attached")  # the body of JupyterLab has no height, so it counts as hidden
+
     def run_all(self) -> None:
         """Run → Run All Cells, until the last code cell has run."""
         self.menu("Run", "Run All Cells")

@@ -90,6 +90,6 @@ def test_the_exercise_wrong_then_right(running):
 
 
 def test_dark_theme(running, drawing):
-    running.menu("Settings", "Theme", "JupyterLab Dark")
-    running.page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
+    running.theme("Dark")
     running.shot("06-dark", drawing)
+    running.theme("Light")

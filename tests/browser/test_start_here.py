@@ -104,9 +104,7 @@ def test_the_exercise_wrong_then_right(notebook, panel):
 
 
 def test_dark_theme(notebook, panel):
-    notebook.menu("Settings", "Theme", "JupyterLab Dark")
-    notebook.page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
+    notebook.theme("Dark")
     panel.scroll_into_view_if_needed()
     notebook.shot("00-dark")
-    notebook.menu("Settings", "Theme", "JupyterLab Light")
-    notebook.page.locator("body[data-jp-theme-light=true]").wait_for(state="attached")
+    notebook.theme("Light")

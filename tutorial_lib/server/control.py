@@ -85,7 +85,7 @@ class Control:
             path = f"/v2/repository/models/{quote(model, safe='')}/{verb}"
             self._json("POST", path, json={}, timeout=LOAD_TIMEOUT_S)
         except ServerError as error:
-            said = error.problem.rstrip(".")
+            said = error.problem.rstrip(".;")
             raise ModelLoadError(f"model '{model}': Triton refused to {verb} it: {said}.") from error
 
     def _ok(self, path: str) -> bool:

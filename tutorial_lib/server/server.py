@@ -121,6 +121,8 @@ class Server:
             self.control.load(model)
         except ModelLoadError as error:
             logged = decisive_lines(self.process.log_text()[before:]) if self.process else []
+            # mostly the log says the same once more behind other first words
+            logged = [line for line in logged if (line.partition(": ")[2] or line) not in error.problem]
             raise ModelLoadError(
                 error.problem, action="Mend the model, then load it again.", details="\n".join(logged)
             ) from None

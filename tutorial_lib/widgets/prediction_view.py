@@ -80,7 +80,13 @@ class PredictionPanel(Panel):
         sent = {"name": INPUT_NAME, "shape": list(tensor.shape), "datatype": "FP32", "data": tensor.ravel().tolist()}
         wanted = {"name": OUTPUT_NAME, "parameters": {"classification": len(CLASSES)}}
         request = {"inputs": [sent], "outputs": [wanted]}
-        said = self.server.control.infer(MODEL_NAME, request, timeout_s=TIMEOUT_S)["outputs"][0]["data"]
+        try:
+            said = self.server.control.infer(MODEL_NAME, request, timeout_s=TIMEOUT_S)["outputs"][0]["data"]
+        except ServerError as error:
+            if "unknown model" not in error.problem:
+                raise
+            action = f"Load it: server.load('{MODEL_NAME}'), or in the server's panel."
+            raise ServerError(f"{error.problem.rstrip('.')}.", action=action) from error
         self.answer = answer_of(said)
         return self.answer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +11,12 @@ from pathlib import Path
 from tutorial_lib.errors import ServerError
 from tutorial_lib.repository.layout import models_of
 from tutorial_lib.server import Server
+from tutorial_lib.server.log import is_noise
 
 TAIL_BYTES = 64 * 1024  # of the log's end are read: a verbose log grows without limit
 LINE_LIMIT = 240  # characters shown of a log line
 READY = "READY"
+_EMPTY = re.compile(r"\s*$|\||\+-|[IWE]\d{4} [^\]]*\]\s*$")  # nothing, a table's line, a table's heading
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,8 @@ def models_of_index(index: list[dict[str, str]], *, folders: Iterable[str] = ())
 def tail(path: Path, lines: int) -> tuple[str, ...]:
     """The last events of a log, none longer than `LINE_LIMIT`; () when it cannot be read.
 
-    The tables of options that Triton draws at its start are no events, and would fill a short view.
+    Left out is what would fill a short view with nothing: the tables that Triton draws at its start, and the
+    warnings that any machine without a GPU gets.
     """
     try:
         with path.open("rb") as log:
@@ -118,7 +122,7 @@ def tail(path: Path, lines: int) -> tuple[str, ...]:
     found = text.splitlines()
     if size > TAIL_BYTES:
         found = found[1:]  # it begins in the middle of a line
-    found = [line for line in found if line.strip() and not line.startswith(("|", "+-"))]
+    found = [line for line in found if not (_EMPTY.match(line) or is_noise(line))]
     return tuple(line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]} …" for line in found[-lines:])
 
 
