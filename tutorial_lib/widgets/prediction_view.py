@@ -136,7 +136,8 @@ class PredictionPanel(Panel):
         left = ipywidgets.VBox([self._drawing.box, help_text])
         right = ipywidgets.VBox([self._caption, self._result, self._message])
         columns = ipywidgets.HBox([left, right])
-        left.layout.flex, right.layout.margin, columns.layout.flex_flow = "0 0 auto", "0 0 0 24px", "row wrap"
+        left.layout.flex, columns.layout.flex_flow = "0 0 auto", "row wrap"
+        right.layout = ipywidgets.Layout(flex="1 1 320px", margin="0 0 0 24px")  # a long message wraps beside the page
         controls = ipywidgets.HBox([self._number, blank, again])
         controls.layout.flex_flow = "row wrap"
         box = ipywidgets.VBox([controls, columns])
