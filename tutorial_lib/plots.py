@@ -200,7 +200,7 @@ def plot_prediction(
         result.annotate(shown, (value, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=10)
     if wide:
         result.set_xscale("log")
-        result.set_xlim(min(bars.values()) / 5, max(bars.values()) * 5)
+        result.set_xlim(min(bars.values()) / 5, max(bars.values()) * 15)
         result.set_xlabel(f"{label}, each step ten times the one before")
     else:
         low, high = min(0, *bars.values()), max(0, *bars.values())

@@ -123,9 +123,12 @@ def progress_table() -> pd.DataFrame:
 
 
 def predictions_table() -> pd.DataFrame:
-    """One row per prediction: question, unit, guess, measured, last; None where there is none."""
+    """One row per prediction: question, unit, guess, measured, example, last; None where there is none.
+
+    `example` is True where the guess is the notebook's own, because nobody was there to ask.
+    """
     rows = read_progress()["predictions"].values()
-    columns = ["question", "unit", "guess", "measured", "last"]
+    columns = ["question", "unit", "guess", "measured", "example", "last"]
     return pd.DataFrame([[row.get(column) for column in columns] for row in rows], columns=columns, dtype=object)
 
 
