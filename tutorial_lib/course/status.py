@@ -20,17 +20,16 @@ def status_text() -> str:
         if row.attempts:
             line += f"  attempts {row.attempts:2}  hints {row.hints:2}  {row.last[:16].replace('T', ' ')}"
         lines.append(line.rstrip())
-    told = [
-        _prediction(*row[1:]) for row in predictions_table()[["question", "unit", "guess", "measured"]].itertuples()
-    ]
+    shown = predictions_table()[["question", "unit", "guess", "measured", "example"]]
+    told = [_prediction(*row[1:]) for row in shown.itertuples()]
     return "\n".join([*lines, *(["", "Predictions:", *told] if told else [])])
 
 
-def _prediction(question: str | None, unit: str | None, guess: Guess, measured: Guess) -> str:
+def _prediction(question: str | None, unit: str | None, guess: Guess, measured: Guess, example: bool | None) -> str:
     if guess is None or measured is None:
         outcome = "no guess yet." if guess is None else f"guessed {guess} {unit or ''}".rstrip() + ", not measured yet."
     elif isinstance(guess, str) or isinstance(measured, str):
         outcome = f"guessed {guess!r}, it is {measured!r}."
     else:
-        outcome = distance(guess, measured, unit or "")
+        outcome = distance(guess, measured, unit or "", example=bool(example))
     return f"  {question} {outcome}"
