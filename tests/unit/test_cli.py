@@ -57,7 +57,7 @@ def test_every_command_has_help(command):
 
 @pytest.mark.parametrize(
     ("wrong", "right"),
-    [("rnu", "run"), ("docter", "doctor"), ("resett", "reset"), ("solvee", "solve"), ("04", "run 04")],
+    [("rnu", "run"), ("docter", "doctor"), ("rese", "reset"), ("solvee", "solve"), ("04", "run 04")],
 )
 def test_a_wrong_word_suggests_the_right_one(wrong, right):
     told = invoke(wrong)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
 
@@ -18,7 +20,7 @@ from tutorial_lib.course.catch_up import catch_up, export_path, served_path
 from tutorial_lib.course.progress import exercise_state, note_right, progress_path
 from tutorial_lib.course.reset import carry_out, plan_reset, told
 from tutorial_lib.errors import NotebookError, SetupError
-from tutorial_lib.paths import NOTEBOOKS, REFERENCE_REPOSITORY, WORKSPACE_VARIABLE, workspace
+from tutorial_lib.paths import CHECKOUT, NOTEBOOKS, REFERENCE_REPOSITORY, WORKSPACE_VARIABLE, workspace
 
 
 def small_part(name, step, files):
@@ -139,6 +141,37 @@ def test_notebooks_tracked_files_runs_and_solved_copies_are_not_touched(space):
     again("00")
     assert tree(NOTEBOOKS) | tree(REFERENCE_REPOSITORY) == tracked
     assert work(space) == before
+
+
+def test_in_a_checkout_with_an_edited_notebook_git_sees_that_edit_and_nothing_else(tmp_path, monkeypatch):
+    """The whole command, in a copy of the course with a workspace at its usual place."""
+    course = tmp_path / "course"
+    for name in ("tutorial_lib", "notebooks", "model_repository"):
+        shutil.copytree(CHECKOUT / name, course / name, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
+    shutil.copyfile(CHECKOUT / ".gitignore", course / ".gitignore")
+
+    def git(*arguments):
+        command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *arguments]
+        return subprocess.run(command, cwd=course, check=True, capture_output=True, text=True).stdout
+
+    git("init", "--quiet")
+    git("add", "--all")
+    git("commit", "--quiet", "--message=course")
+    edited = course / "notebooks" / "06_call_the_server.ipynb"
+    edited.write_text(edited.read_text().replace("margin = ...", "margin = 8.15"))
+    mine = edited.read_bytes()
+    checkpoint = course / "workspace" / "checkpoints" / "densenet_digits.safetensors"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_text("my weights")
+    monkeypatch.delenv(WORKSPACE_VARIABLE, raising=False)
+    command = [sys.executable, "-m", "tutorial_lib", "reset"]
+    environment = os.environ | {"PYTHONPATH": str(course)}
+    shown = subprocess.run(command, cwd=course, env=environment, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert "aside   checkpoints" in shown.stdout
+    assert not checkpoint.exists() and len(list((course / "workspace" / BACKUPS).rglob("*.safetensors"))) == 1
+    assert git("status", "--porcelain") == " M notebooks/06_call_the_server.ipynb\n"
+    assert edited.read_bytes() == mine
 
 
 def test_progress_from_this_notebook_on_is_forgotten_and_kept_in_the_backup(space):
