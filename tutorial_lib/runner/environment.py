@@ -12,7 +12,6 @@ from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
 
 # A person's own settings and the session a command was typed in must not reach the kernels.
 _DROPPED = (
-    PROGRESS_VARIABLE,  # a run is nobody's progress: it keeps its own, in its scratch workspace
     "JPY_SESSION_NAME",
     "JPY_PARENT_PID",
     "JUPYTER_PATH",
@@ -57,6 +56,7 @@ def run_environment(folder: Path, *, cache: Path, scratch: Path, seed: int) -> d
     """
     return jupyter_environment(folder / "jupyter", cache=cache) | {
         WORKSPACE_VARIABLE: str(scratch),
+        PROGRESS_VARIABLE: str(scratch / "progress.json"),  # a run is nobody's progress: it keeps its own
         "PYTHONHASHSEED": str(seed),
         "PYTHONNOUSERSITE": "1",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
