@@ -98,6 +98,9 @@ def test(
 def lab(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port; by default 8888, or a free one.")] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+    notebooks: Annotated[
+        Path | None, typer.Option(help="Folder with your own copies; by default the checkout's.", show_default=False)
+    ] = None,
 ) -> None:
     """Open the course in JupyterLab; Ctrl-C stops it and its kernels."""
     import webbrowser
@@ -105,7 +108,7 @@ def lab(
     from tutorial_lib.errors import SetupError
     from tutorial_lib.runner.lab import lab as start_lab
 
-    with _signalled() as stopped, start_lab(port=port) as started:
+    with _signalled() as stopped, start_lab(port=port, notebooks=notebooks) as started:
         print(f"JupyterLab: {started.url}\nLog:        {started.log_path}\nCtrl-C stops it.", flush=True)
         if browser and any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")):
             webbrowser.open(started.url)
@@ -164,6 +167,47 @@ def serve(
 
 
 @app.command()
+def solve(
+    notebook: Annotated[str, typer.Argument(help="Number or name, such as `04` or `launch`.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="File or folder of the copy; by default `workspace/solved/`.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a copy that differs.")] = False,
+) -> None:
+    """Write a copy of a notebook with every exercise solved; your own notebook is only read."""
+    from tutorial_lib.course.solve import solve as write_solved
+
+    solved = write_solved(notebook, output=output, replace=force)
+    print(f"{'Solved copy:' if solved.written else 'Already there:'} {solved.path}")
+    print(f"Replaced:    {', '.join(solved.cells)}")
+
+
+@app.command()
+def reset(
+    notebook: Annotated[
+        str, typer.Argument(help="Number of the notebook to be ready for; the whole workspace if left out.")
+    ] = "00",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
+) -> None:
+    """Bring the workspace to the clean start of a notebook; what you made is set aside, notebooks are never touched."""
+    from tutorial_lib.course.reset import carry_out, plan_reset, told
+
+    plan = plan_reset(notebook)
+    if plan.empty:
+        print(f"Nothing to do: {plan.space.root} is as notebook {plan.number:02} finds it.")
+        return
+    print("\n".join(told(plan)), flush=True)
+    if dry_run:
+        print("Nothing was changed: --dry-run.")
+        return
+    backup = carry_out(plan)
+    if backup:
+        print(f"Set aside in {backup}; move back what you miss.")
+    print(f"Ready for notebook {plan.number:02}.")
+
+
+@app.command()
 def doctor() -> None:
     """Check this machine and say how to mend what is missing."""
     from tutorial_lib.doctor import doctor as examine
@@ -171,6 +215,14 @@ def doctor() -> None:
     report = examine()
     report.print()
     raise typer.Exit(0 if report.ok else 1)
+
+
+@app.command()
+def status() -> None:
+    """Show which exercises are done, and how good the predictions were."""
+    from tutorial_lib.course.status import status_text
+
+    print(status_text())
 
 
 @app.command()

@@ -10,11 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tutorial_lib.errors import SetupError
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = CHECKOUT / "notebooks"
 REFERENCE_REPOSITORY = CHECKOUT / "model_repository"
 
 WORKSPACE_VARIABLE = "WORKSHOP_WORKSPACE"
+_TRACKED = tuple(
+    CHECKOUT / name for name in ("notebooks", "model_repository", "tutorial_lib", "tests", "docker", ".git")
+)
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,8 @@ class Workspace:
         Returns:
             The path of this workspace's model repository.
         """
-        for source in sorted(REFERENCE_REPOSITORY.rglob("*")):
-            parts = source.relative_to(REFERENCE_REPOSITORY).parts
-            if source.is_dir() or any(part.startswith(".") or part == "__pycache__" for part in parts):
-                continue
-            target = self.model_repository.joinpath(*parts)
+        for source in reference_files():
+            target = self.model_repository / source.relative_to(REFERENCE_REPOSITORY)
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(target) as temporary:
@@ -75,10 +77,31 @@ class Workspace:
 
 
 def workspace() -> Workspace:
-    """The current workspace: `$WORKSHOP_WORKSPACE`, or `workspace/` in the checkout."""
+    """The current workspace: `$WORKSHOP_WORKSPACE`, or `workspace/` in the checkout.
+
+    Raises:
+        SetupError: the variable names the checkout itself or one of its tracked folders.
+    """
     root = Path(os.environ.get(WORKSPACE_VARIABLE) or CHECKOUT / "workspace").expanduser().resolve()
+    tracked = next((folder for folder in _TRACKED if root.is_relative_to(folder)), None)
+    if root == CHECKOUT or CHECKOUT.is_relative_to(root) or tracked:
+        raise SetupError(
+            f"{WORKSPACE_VARIABLE}: found {root}, expected a folder of its own; "
+            f"{tracked or CHECKOUT} is the course itself, which nothing may write into.",
+            action="Name another folder, such as workspace-anna, or leave the variable out.",
+        )
     root.mkdir(parents=True, exist_ok=True)
     return Workspace(root)
+
+
+def reference_files() -> list[Path]:
+    """The files of the reference model repository, without caches and hidden files."""
+    found = []
+    for path in sorted(REFERENCE_REPOSITORY.rglob("*")):
+        parts = path.relative_to(REFERENCE_REPOSITORY).parts
+        if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
+            found.append(path)
+    return found
 
 
 @contextmanager

@@ -6,6 +6,7 @@ purpose: the pictures read the same on light and dark pages.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = [
     "plot_digits",
     "plot_history",
     "plot_latency",
+    "plot_prediction",
     "pipeline",
 ]
 
@@ -174,3 +176,45 @@ def plot_latency(table: pd.DataFrame, *, title: str = "Time per call") -> Axes:
     result.set_xticks(sorted(table["batch"].unique()))
     result.legend(title="shading: up to p95", frameon=False)
     return result
+
+
+def plot_prediction(
+    question: str, *, guess: float | None, measured: float, unit: str = "", example: bool = False
+) -> Axes:
+    """A guess and what was measured, one bar each; the axis is logarithmic when they are far apart.
+
+    Args:
+        guess: None if there was none.
+        example: whether the guess is the notebook's example and nobody's own.
+    """
+    values = {"the example's guess" if example else "your guess": guess, "measured": measured}
+    bars = {name: value for name, value in values.items() if value is not None}
+    label = f"{_quantity(unit)} ({unit})" if unit else "value"
+    result = axes(textwrap.fill(question, 70), x=label, y="", size=(7.2, 1.3 + 0.45 * len(bars)))
+    positive = min(bars.values()) > 0
+    wide = positive and max(bars.values()) > 20 * min(bars.values())
+    for row, (name, value) in enumerate(bars.items()):
+        result.barh(row, value, color=COLORS[name == "measured"], height=0.6)
+        shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        shown = f"{shown}{unit}" if unit == "×" else f"{shown} {unit}"
+        result.annotate(shown, (value, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=10)
+    if wide:
+        result.set_xscale("log")
+        result.set_xlim(min(bars.values()) / 5, max(bars.values()) * 15)
+        result.set_xlabel(f"{label}, each step ten times the one before")
+    else:
+        low, high = min(0, *bars.values()), max(0, *bars.values())
+        result.set_xlim(low * 1.2, (high or 1) * 1.2)
+    result.set_yticks(range(len(bars)), list(bars))
+    result.set_axisbelow(True)
+    result.invert_yaxis()
+    return result
+
+
+def _quantity(unit: str) -> str:
+    """What is measured in a unit, for an axis."""
+    if unit in ("ns", "µs", "us", "ms", "s", "min", "h"):
+        return "time"
+    if unit.endswith("/s"):
+        return "rate"
+    return {"×": "factor", "%": "share", "KiB": "size", "MiB": "size", "GiB": "size"}.get(unit, "value")

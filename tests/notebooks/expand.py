@@ -1,71 +1,112 @@
-"""Exercises expanded in place, so that one execution of a notebook tries every answer."""
+"""Exercises expanded in place, so that one execution of a notebook tries every answer, and what came of it."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from tutorial_lib.course import checks_break_it
+from tutorial_lib.course.checks import course_exercises
+from tutorial_lib.course.faults import FAULTS
+from tutorial_lib.course.solutions import Exercise, exercises, tags
+
+__all__ = [
+    "INJECTED",
+    "PLANTED",
+    "Exercise",
+    "Planted",
+    "assigned",
+    "complaints",
+    "exercises",
+    "expand",
+    "lab_of",
+    "planted",
+    "tags",
+]
+
 INJECTED = "injected"
 PLANTED = "planted"
-_SOLUTION = re.compile(
-    r"\A<details>\s*<summary>Solution</summary>\s*```python\n(?P<code>.*?)\n```\s*</details>\s*\Z", flags=re.S
-)
 
 
 @dataclass(frozen=True)
-class Exercise:
-    """The three cells of an exercise, by their positions in the notebook.
+class Planted:
+    """A wrong answer kept beside the check that must refuse it.
 
     Attributes:
-        stub: code cell that assigns `...`.
-        check: code cell that makes one check call.
-        solution: Markdown cell with the solution folded away.
-        code: the solution's code.
+        code: a cell to run in place of the stub.
+        told: what the error must say about it.
+        hint: what it must end with: the exercise's next hint.
     """
 
-    stub: int
-    check: int
-    solution: int
     code: str
+    told: str
+    hint: str
 
 
-def tags(cell: NotebookNode) -> Sequence[str]:
-    """The tags of a cell."""
-    return cell.metadata.get("tags", [])
+def call(source: str) -> tuple[str, str, list[str]]:
+    """Module, function and arguments of a check cell's one call."""
+    *imports, last = ast.parse(source).body
+    names = {name.name: found.module for found in imports if isinstance(found, ast.ImportFrom) for name in found.names}
+    if (
+        not isinstance(last, ast.Expr)
+        or not isinstance(last.value, ast.Call)
+        or ast.unparse(last.value.func) not in names
+    ):
+        raise ValueError(f"check cell: expected an import and one call of what it imports, found {source!r}")
+    function = ast.unparse(last.value.func)
+    return names[function], function, [ast.unparse(argument) for argument in last.value.args]
 
 
-def exercises(notebook: NotebookNode) -> list[Exercise]:
-    """Find the exercises of a notebook.
+def planted(notebook: NotebookNode) -> dict[str, list[Planted]]:
+    """The wrong answers to plant in a notebook, by the id of the stub.
 
     Raises:
-        ValueError: the cells tagged `exercise`, `check` and `solution` are not one of each, in this
-            order, again and again; a tag is on a cell of the wrong type; or a solution is not one
-            closed `<details>` with one fenced Python block.
+        ValueError: a check is not one call; it is not made by `@exercise` or has fewer than two hints; or
+            its module's WRONG has fewer than two answers for it.
     """
-    wanted = {"exercise": "code", "check": "code", "solution": "markdown"}
-    found = [(tag, place) for place, cell in enumerate(notebook.cells) for tag in tags(cell) if tag in wanted]
-    if [tag for tag, _ in found] != list(wanted) * (len(found) // 3):
-        raise ValueError(f"found {[tag for tag, _ in found]}, expected exercise, check, solution, exercise, …")
-    for tag, place in found:
-        if notebook.cells[place].cell_type != wanted[tag]:
-            raise ValueError(f"cell {place + 1}: tagged {tag}, expected a {wanted[tag]} cell")
-    places = [place for _, place in found]
-    result = []
-    for stub, check, solution in zip(places[::3], places[1::3], places[2::3], strict=True):
-        match = _SOLUTION.match(notebook.cells[solution].source.strip())
-        if not match or "```" in match["code"]:
-            raise ValueError(f"cell {solution + 1}: expected one <details> with one fenced Python block")
-        result.append(Exercise(stub, check, solution, match["code"]))
-    return result
+    hints = {f"{one.check.__module__}.{one.check.__name__}": one.hints for one in course_exercises()}
+    found = {}
+    for exercise in exercises(notebook):
+        stub, check = notebook.cells[exercise.stub], notebook.cells[exercise.check]
+        module, function, _ = call(check.source)
+        if function == "fixed":
+            fault = FAULTS[lab_of(notebook, exercise.stub)]
+            module, function = checks_break_it.__name__, f"check_{fault.name}"
+        known = hints.get(f"{module}.{function}", ())
+        if len(known) < 2:
+            raise ValueError(f"{function}: found {len(known)} hints, expected two at least (and @exercise)")
+        answers = getattr(importlib.import_module(module), "WRONG", {}).get(function, [])
+        if len(answers) < 2:
+            raise ValueError(f"{function}: found {len(answers)} planted wrong answers in {module}.WRONG, expected two")
+        found[stub.id] = [
+            Planted(code, told, f"hint {number} of {len(known)}: {known[number - 1]}")
+            for (code, told), number in zip(
+                answers, [*range(1, len(known)), *[len(known)] * len(answers)], strict=False
+            )
+        ]
+    return found
 
 
-def expand(notebook: NotebookNode, *, variants: Mapping[str, Sequence[str]] | None = None) -> NotebookNode:
+def lab_of(notebook: NotebookNode, place: int) -> str:
+    """The fault of the nearest `break_it("…")` above a cell.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for cell in reversed(notebook.cells[:place]):
+        if cell.cell_type == "code" and (found := re.search(r'break_it\("(\w+)"\)', cell.source)):
+            return found[1]
+    raise ValueError(f"cell {place + 1}: found no break_it(…) above it")
+
+
+def expand(notebook: NotebookNode, *, variants: dict[str, Sequence[Planted]] | None = None) -> NotebookNode:
     """A copy of the notebook in which every exercise is also answered.
 
     After each exercise come, for every planted answer, its code and the check again, which must refuse
@@ -73,24 +114,76 @@ def expand(notebook: NotebookNode, *, variants: Mapping[str, Sequence[str]] | No
 
     Args:
         notebook: a notebook as in git.
-        variants: the id of a stub cell → wrong answers to plant there.
+        variants: the id of a stub cell → wrong answers to plant there; those of `planted` by default.
 
     Raises:
-        ValueError: as `exercises`.
+        NotebookError: as `exercises`.
+        ValueError: as `planted`.
     """
     copy = deepcopy(notebook)
+    variants = planted(notebook) if variants is None else variants
     for exercise in reversed(exercises(notebook)):  # from the end: earlier positions stay right
         stub, check = notebook.cells[exercise.stub], notebook.cells[exercise.check]
         added = []
-        for number, answer in enumerate((variants or {}).get(stub.id, ())):
+        for number, answer in enumerate(variants.get(stub.id, ())):
             added += [
-                _injected(answer, f"{stub.id}-planted-{number}"),
+                _injected(answer.code, f"{stub.id}-planted-{number}"),
                 # papermill goes on after an error in a cell with this tag
                 _injected(check.source, f"{check.id}-planted-{number}", PLANTED, "raises-exception"),
             ]
         added += [_injected(exercise.code, f"{stub.id}-solved"), _injected(check.source, f"{check.id}-solved")]
         copy.cells[exercise.solution + 1 : exercise.solution + 1] = added
     return copy
+
+
+def complaints(executed: NotebookNode, notebook: NotebookNode, variants: dict[str, Sequence[Planted]]) -> list[str]:
+    """What the checks of an expanded and executed notebook got wrong; empty if nothing.
+
+    Args:
+        executed: the executed copy of `expand(notebook, variants=variants)`.
+        notebook: the notebook as in git.
+        variants: as for `expand`.
+    """
+    cells = {cell.id: cell for cell in executed.cells if cell.cell_type == "code"}
+    found = []
+
+    def expect(fine: bool, what: str, identity: str) -> None:
+        if not fine:
+            said = f"{printed(cells[identity])}{' '.join(error.evalue for error in errors(cells[identity]))}"
+            found.append(f"{identity}: {what}; it said {said!r}")
+
+    for exercise in exercises(notebook):
+        stub, check = notebook.cells[exercise.stub].id, notebook.cells[exercise.check].id
+        expect("○ Not attempted" in printed(cells[check]), "the stub is not called unattempted", check)
+        expect("✓" not in printed(cells[check]) and not errors(cells[check]), "the stub is judged", check)
+        for number, answer in enumerate(variants[stub]):
+            identity = f"{check}-planted-{number}"
+            told = [(error.ename, error.evalue) for error in errors(cells[identity])]
+            expect(
+                [name for name, _ in told] == ["ExerciseError"],
+                f"a wrong answer is not refused: {answer.code}",
+                identity,
+            )
+            for _, text in told:
+                expect(answer.told in text, f"the refusal does not say {answer.told!r}", identity)
+                expect(text.endswith(answer.hint), f"the refusal does not end with {answer.hint!r}", identity)
+            shown = "".join(line for error in errors(cells[identity]) for line in error.traceback)
+            expect("Traceback" not in shown and "tutorial_lib/" not in shown, "a traceback of ours", identity)
+        expect("✓ Right" in printed(cells[f"{check}-solved"]), "the solution does not pass", f"{check}-solved")
+    for identity, cell in cells.items():
+        if INJECTED in tags(cell) and PLANTED not in tags(cell):
+            expect(not errors(cell), "an answer cannot even be run", identity)
+    return found
+
+
+def printed(cell: NotebookNode) -> str:
+    """What a cell printed."""
+    return "".join(output.text for output in cell.outputs if output.output_type == "stream")
+
+
+def errors(cell: NotebookNode) -> list[NotebookNode]:
+    """The errors a cell ended with: none or one."""
+    return [output for output in cell.outputs if output.output_type == "error"]
 
 
 def _injected(source: str, identity: str, *more_tags: str) -> NotebookNode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,9 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tutorial_lib import cli, errors
+from tutorial_lib.course.progress import note_prediction, note_right, note_wrong
 from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
 
-COMMANDS = ("run", "test", "lab", "serve", "doctor", "clean")
+COMMANDS = ("run", "test", "lab", "serve", "solve", "reset", "status", "doctor", "clean")
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +55,10 @@ def test_every_command_has_help(command):
     assert f"./workshop {command}" in told.output
 
 
-@pytest.mark.parametrize(("wrong", "right"), [("rnu", "run"), ("docter", "doctor"), ("04", "run 04")])
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("rnu", "run"), ("docter", "doctor"), ("rese", "reset"), ("solvee", "solve"), ("04", "run 04")],
+)
 def test_a_wrong_word_suggests_the_right_one(wrong, right):
     told = invoke(wrong)
     assert told.exit_code == 2
@@ -119,6 +124,25 @@ def test_arguments_after_test_reach_pytest(monkeypatch):
     assert called == [CHECKOUT, [sys.executable, "-m", "pytest", "tests/unit", "-k", "paths", "--maxfail=1", "-q"]]
 
 
+def test_status_shows_exercises_and_predictions(own_progress):
+    untouched = invoke("status").output
+    assert untouched.startswith("0 of ") and str(own_progress) in untouched
+    assert "01  channels" in untouched and "Predictions" not in untouched
+    note_wrong("01-channels")
+    note_wrong("01-channels")
+    note_right("01-recall")
+    note_prediction("a", question="How long?", unit="ms", guess=2.0, measured=6.0)
+    note_prediction("d", question="How wide?", unit="", guess=2.0, measured=4.0, example=True)
+    note_prediction("b", question="Will it?", unit="", guess="yes", measured="no")
+    note_prediction("c", question="How many?", unit="", guess=None)
+    told = invoke("status").output
+    assert told.startswith("1 of ")
+    assert re.search(r"01 +channels +△ not yet +attempts +2 +hints +2", told)
+    assert re.search(r"01 +recall +✓ right +attempts +1 +hints +0", told)
+    assert "The example said 2, measured 4" in told and "You said 2 ms" in told
+    assert "3 times too low" in told and "guessed 'yes', it is 'no'" in told and "How many? no guess yet." in told
+
+
 def test_clean_says_what_goes_and_asks_before_all(scratch):
     for name in ("logs", "checkpoints"):
         (scratch / name).mkdir(parents=True)
@@ -133,3 +157,20 @@ def test_clean_says_what_goes_and_asks_before_all(scratch):
     assert told.exit_code == 0
     assert not (scratch / "checkpoints").exists()
     assert "Nothing to remove" in invoke("clean").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("solve", "99"), "NotebookError: notebook '99': found no such notebook. Did you mean '06_call_the_server'?"),
+        (("solve", "lanch"), "NotebookError: notebook 'lanch': found no such notebook. Did you mean '05_"),
+        (("solve", "06", "--output", "notebooks"), "NotebookError: output "),
+        (("reset", "99"), "NotebookError: step '99': found no notebook of this number"),
+        (("reset", "launch"), "NotebookError: step 'launch': found no notebook of this number"),
+    ],
+)
+def test_what_solve_and_reset_cannot_do_is_said_and_nothing_is_made(scratch, arguments, said):
+    told = workshop(*arguments)
+    assert told.returncode == 1
+    assert told.stderr.startswith(said) and "Traceback" not in told.stderr
+    assert not scratch.exists() or not any(scratch.iterdir())

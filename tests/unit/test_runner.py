@@ -252,6 +252,10 @@ def test_the_page_of_a_notebook_needs_no_network_and_no_widget_manager(tmp_path)
     assert "training 100%" in text
     assert re.search(r'<progress (max="30.0" value="30.0"|value="30.0" max="30.0")>', text)
     assert not re.search(r'(src|import\()\s*=?\s*["\']https?:', text)
+    copy = nbformat.read(path, as_version=4)  # what a person may open, and keep
+    assert "widgets" not in copy.metadata
+    assert "training 100%" in copy.cells[0].outputs[0].data["text/html"]
+    assert page._WIDGET not in copy.cells[0].outputs[0].data
 
 
 # --- folders, environment, clean ---------------------------------------------------------------------

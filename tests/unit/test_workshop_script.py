@@ -157,10 +157,55 @@ def test_shellcheck_finds_nothing():
     assert done.returncode == 0, done.stdout
 
 
-def test_the_continuous_integration_runs_the_tests_and_nothing_else(tmp_path):
+@pytest.fixture
+def integration(tmp_path):
+    """Runs a copy of .ci/run on a machine that has nothing but the given programs."""
     (tmp_path / ".ci").mkdir()
     shutil.copy2(CHECKOUT / ".ci" / "run", tmp_path / ".ci" / "run")
-    (tmp_path / "workshop").write_text('#!/bin/sh\necho "called with $*"; exit 5\n')
-    (tmp_path / "workshop").chmod(0o755)
-    done = subprocess.run(["bash", ".ci/run"], cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    (tmp_path / "bin").mkdir()
+    for name in ("bash", "sh", "env", "dirname", "timeout"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+
+    def run(**programs):
+        programs["../workshop"] = 'echo "called with $*"; exit 5'
+        for name, text in programs.items():
+            path = tmp_path / "bin" / name.replace("_", "-")
+            path.write_text(f"#!/bin/sh\n{text}\n")
+            path.chmod(0o755)
+        return subprocess.run(
+            ["bash", ".ci/run"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={"PATH": str(tmp_path / "bin"), "CALLS": str(tmp_path / "calls")},
+        )
+
+    run.calls = lambda: (tmp_path / "calls").read_text().splitlines() if (tmp_path / "calls").exists() else []
+    return run
+
+
+APT = 'echo "$DEBIAN_FRONTEND $*" >>"$CALLS"; exit '
+
+
+@pytest.mark.parametrize("programs", [{}, {"chromium": "", "id": "echo 0"}, {"id": "echo 1000"}], ids=str)
+def test_the_continuous_integration_runs_the_tests_and_nothing_else(integration, programs):
+    done = integration(apt_get=f"{APT}0" if programs else "exit 9", **({"id": "echo 1000"} | programs))
+    assert (done.returncode, done.stdout, done.stderr) == (5, "called with test\n", "")
+    assert integration.calls() == []
+
+
+def test_as_root_without_chromium_it_installs_one(integration):
+    done = integration(id="echo 0", apt_get=f"{APT}0")
+    assert (done.returncode, done.stdout, done.stderr) == (5, "called with test\n", "")
+    assert integration.calls() == [
+        "noninteractive update",
+        "noninteractive install -y --no-install-recommends chromium",
+    ]
+
+
+def test_an_install_that_fails_is_told_and_the_tests_run(integration):
+    done = integration(id="echo 0", apt_get=f"{APT}100")
     assert (done.returncode, done.stdout) == (5, "called with test\n")
+    assert "browser tests will be skipped" in done.stderr
+    assert integration.calls() == ["noninteractive update"]

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import shutil
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from tutorial_lib.checkpoint import (
-    default_path,
-    load_checkpoint,
-    verify_checkpoint,
-)
-from tutorial_lib.errors import CheckpointError, ExportError, NotebookError
-from tutorial_lib.models.names import INPUT_NAME, MODEL_NAME, OUTPUT_NAME
-from tutorial_lib.paths import Workspace, atomic_write, workspace
+from tutorial_lib.course.backups import new_backup, set_aside
+from tutorial_lib.course.manifest import Manifest, sha256_of
+from tutorial_lib.course.parts import PARTS, SEED, Part, State, export_path, served_path
+from tutorial_lib.errors import NotebookError, SetupError
+from tutorial_lib.paths import REFERENCE_REPOSITORY, Workspace, atomic_write, reference_files, workspace
+
+__all__ = ["LAST_STEP", "SEED", "catch_up", "export_path", "served_path", "step_number"]
 
 FIRST_STEP, LAST_STEP = 0, 12
-SEED = 0
+AFTER_REPOSITORY = 5  # the first notebook that finds a finished model repository
 
-# the first notebook that finds the work of an earlier one
-_AFTER_TRAINING, _AFTER_EXPORT, _AFTER_REPOSITORY = 2, 3, 5
+NEEDED_MIB = 5  # for all that is made, twice
+
+_STAGING = "making-"
 
 
 def catch_up(step: str | int, *, progress: bool = True) -> Workspace:
     """Make what the notebooks before `step` leave in the workspace.
 
-    What is there and whole stays as it is, so the call costs a few milliseconds the second time. A file
-    that is missing, cut, or made from another checkpoint than the present one is made again, with the
-    same code and seed that the notebooks use. Two calls at once wait for each other.
+    `catch_up.json` in the workspace holds the hash of everything this function made and of what it was
+    made from (seed, shared code, checkpoint, reference configuration). What is there and fresh is used
+    again, so the second call costs a few milliseconds; what has become stale is made again. A file that
+    somebody else made, such as a checkpoint of another seed or an edited config.pbtxt, is the learner's:
+    it is kept, and the call says so. One that is of no use to later steps (cut, or exported from another
+    checkpoint) is set aside in `backups/` first. Two calls at once wait for each other; an interrupted
+    one leaves nothing half-written, and the next goes on.
 
     Args:
         step: the notebook to get ready for, such as "06".
@@ -42,111 +48,144 @@ def catch_up(step: str | int, *, progress: bool = True) -> Workspace:
 
     Raises:
         NotebookError: there is no such notebook.
+        SetupError: the workspace cannot be written, for example because the disk is full.
     """
-    number = _number(step)
+    number = step_number(step)
     space = workspace()
-    parts: list[tuple[str, Callable[[Workspace], bool], Callable[[Workspace], object]]] = []
-    if number >= _AFTER_TRAINING:
-        parts.append(("training the checkpoint", _has_checkpoint, _make_checkpoint))
-    if number >= _AFTER_EXPORT:
-        parts.append(("exporting to ONNX", _has_export, _make_export))
-    if number >= _AFTER_REPOSITORY:
-        parts.append(("filling the model repository", _has_served_model, _make_served_model))
-    with _locked(space):
-        if all(is_there(space) for _, is_there, _ in parts):
-            bar = None
-        else:
-            bar = tqdm(total=len(parts), desc="catch up", unit="step", disable=not progress)
-        for name, is_there, make in parts:
-            if bar is not None:
-                bar.set_description(f"catch up: {name}")
-            if not is_there(space):
-                make(space)
-            if bar is not None:
-                bar.update()
-        if bar is not None:
-            bar.set_description("catch up: ready")
-            bar.close()
-        if number >= _AFTER_REPOSITORY:
-            space.seed()
+    with explained(space), locked(space):
+        catch_up_locked(space, number, progress=progress)
     return space
 
 
-def export_path(space: Workspace) -> Path:
-    """Where notebook 02 leaves the ONNX file."""
-    return space.exports / f"{MODEL_NAME}.onnx"
+def catch_up_locked(space: Workspace, number: int, *, progress: bool = True) -> None:
+    """`catch_up` for a caller that holds the lock of the workspace."""
+    manifest, parts = Manifest.read(space), [part for part in PARTS if part.step <= number]
+    states = [part.state(space, manifest) for part in parts]
+    if any(state not in (State.FRESH, State.OWN) for state in states):
+        with tqdm(total=len(parts), desc="catch up", unit="step", disable=not progress) as bar:
+            for part in parts:
+                bar.set_description(f"catch up: {part.doing}")
+                # asks for the state again: an earlier part may have changed it
+                _bring_up(part, space, manifest, progress=progress)
+                bar.update()
+            bar.set_description("catch up: ready")
+        states = [part.state(space, manifest) for part in parts]
+    kept = [_called(part, space) for part, state in zip(parts, states, strict=True) if state is State.OWN]
+    if number >= AFTER_REPOSITORY:
+        kept += _fill_repository(space, manifest)
+    if any(kept):
+        print(f"○ catch_up keeps what is yours: {', '.join(filter(None, kept))}.")
 
 
-def served_path(space: Workspace) -> Path:
-    """Where Triton looks for the model's first version."""
-    return space.model_repository / MODEL_NAME / "1" / "model.onnx"
+def step_number(step: str | int) -> int:
+    """The number in "06", 6 or "06_call_the_server".
 
-
-def _number(step: str | int) -> int:
+    Raises:
+        NotebookError: there is no such notebook.
+    """
     text = str(step).strip().partition("_")[0]
     if text.isdecimal() and FIRST_STEP <= int(text) <= LAST_STEP:
         return int(text)
     raise NotebookError(
-        f"catch_up: found step {step!r}, expected a notebook's number from '{FIRST_STEP:02}' to '{LAST_STEP:02}'."
+        f"step {step!r}: found no notebook of this number, expected one from '{FIRST_STEP:02}' to '{LAST_STEP:02}'."
     )
 
 
 @contextlib.contextmanager
-def _locked(space: Workspace) -> Iterator[None]:
+def locked(space: Workspace) -> Iterator[None]:
     """One catch-up per workspace; the lock goes with the process, however it ends."""
     space.cache.mkdir(parents=True, exist_ok=True)
     with (space.cache / "catch_up.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("○ catch_up: another one works in this workspace; waiting for it …", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _has_checkpoint(space: Workspace) -> bool:
-    return _checkpoint_hash(space) is not None
-
-
-def _checkpoint_hash(space: Workspace) -> str | None:
+def _bring_up(part: Part, space: Workspace, manifest: Manifest, *, progress: bool) -> None:
+    """Make one part unless it is there; the manifest knows it before the workspace has it."""
+    state = part.state(space, manifest)
+    if state in (State.FRESH, State.OWN):
+        return
+    for left in space.cache.glob(f"{_STAGING}*"):  # of a call that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    if shutil.disk_usage(space.root).free < NEEDED_MIB * 2**20:  # better now than after the training
+        raise OSError(errno.ENOSPC, "No space left on device")
+    staging = Path(tempfile.mkdtemp(dir=space.cache, prefix=_STAGING))
     try:
-        return verify_checkpoint(default_path(space))["weights"]["sha256"]
-    except CheckpointError:
-        return None
+        part.make(space, staging, progress)
+        made = {path: staging / path.name for path in part.files(space)}
+        if state is State.UNFIT:
+            _set_unfit_aside(part, space)
+        hashes = {str(path.relative_to(space.root)): sha256_of(source) for path, source in made.items()}
+        manifest.note(part.name, inputs=part.inputs(space), files=hashes)
+        for path, source in made.items():
+            _copy(source, path)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
 
 
-def _has_export(space: Workspace) -> bool:
-    return _is_our_model(export_path(space), space)
+def _set_unfit_aside(part: Part, space: Workspace) -> None:
+    backup, problem = new_backup(space), part.problem(space)
+    for path in part.files(space):
+        if path.exists():
+            set_aside(path, space=space, backup=backup)
+    print(f"△ catch_up: {problem} It is kept in {backup.relative_to(space.root)}; a new one takes its place.")
 
 
-def _has_served_model(space: Workspace) -> bool:
-    return _is_our_model(served_path(space), space)
+def _fill_repository(space: Workspace, manifest: Manifest) -> list[str]:
+    """Copy the reference's files, and again those that changed there but not here.
+
+    Returns:
+        The files that differ because the learner edited them, as paths in the workspace.
+    """
+    edited, before = [], dict(manifest.reference)
+    for source in reference_files():
+        name = str(source.relative_to(REFERENCE_REPOSITORY))
+        target = space.model_repository / name
+        reference, found = sha256_of(source), sha256_of(target)
+        if found in ("", manifest.reference.get(name)) and found != reference:
+            _copy(source, target)
+        elif found != reference:
+            edited.append(str(target.relative_to(space.root)))
+            continue
+        manifest.reference[name] = reference
+    if manifest.reference != before:
+        manifest.write()
+    return edited
 
 
-def _is_our_model(path: Path, space: Workspace) -> bool:
-    """Whether this is a whole ONNX file with our tensors that no later checkpoint has made stale."""
-    if not path.is_file():
-        return False
-    from tutorial_lib.export.onnx_file import inputs_of, outputs_of, read_onnx
+def _called(part: Part, space: Workspace) -> str:
+    """What a message calls a part of the learner's own; "" for a mere copy of an earlier one."""
+    path = part.files(space)[0]
+    if path == served_path(space) and sha256_of(path) == sha256_of(export_path(space)):
+        return ""
+    return str(path.relative_to(space.root))
 
+
+def _copy(source: Path, target: Path) -> None:
+    with atomic_write(target) as temporary:
+        shutil.copyfile(source, temporary)
+
+
+@contextlib.contextmanager
+def explained(space: Workspace) -> Iterator[None]:
+    """A workspace that cannot be written, as an error that says what to do."""
     try:
-        model = read_onnx(path)
-    except ExportError:
-        return False
-    stamp = next((entry.value for entry in model.metadata_props if entry.key == "checkpoint_sha256"), None)
-    names = [tensor.name for tensor in (*inputs_of(model), *outputs_of(model))]
-    return names == [INPUT_NAME, OUTPUT_NAME] and stamp in (None, _checkpoint_hash(space))
-
-
-def _make_checkpoint(space: Workspace) -> None:
-    from tutorial_lib.training import save_trained, train_digits
-
-    save_trained(*train_digits(seed=SEED), default_path(space), seed=SEED)
-
-
-def _make_export(space: Workspace) -> None:
-    from tutorial_lib.export.to_onnx import export_densenet
-
-    checkpoint = load_checkpoint(default_path(space))
-    export_densenet(checkpoint.model, export_path(space), checkpoint_sha256=checkpoint.metadata["weights"]["sha256"])
-
-
-def _make_served_model(space: Workspace) -> None:
-    with atomic_write(served_path(space)) as temporary:
-        shutil.copyfile(export_path(space), temporary)
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            free_mib = shutil.disk_usage(space.root).free / 2**20
+            raise SetupError(
+                f"workspace {space.root}: its disk is full; found {free_mib:.1f} MiB free, expected {NEEDED_MIB} or "
+                "more. Nothing was lost.",
+                action="Make room (./workshop clean helps), then do it again: it goes on from there.",
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise SetupError(
+                f"workspace {space.root}: {error.filename or 'a file'} cannot be written ({error.strerror}).",
+                action="Make it yours (ls -ld shows whose it is), or name another folder in WORKSHOP_WORKSPACE.",
+            ) from error
+        raise

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from tutorial_lib.course.checks import attempted, right, wrong
+from tutorial_lib.course.checks import exercise, wrong
 
 
-def check_extremes(extremes: object) -> None:
+@exercise(
+    "00-extremes",
+    hints=[
+        "section 6 sends one page; here two travel in one request: stack them into an array of shape (2, 8, 8).",
+        "np.stack([blank, full]).astype(np.float32) makes the batch: all 0 first, all 16 second. Then the three lines "
+        "of section 6 with this array, and the whole answer is `extremes`.",
+    ],
+)
+def check_extremes(extremes: object) -> str:
     """`extremes` must be what the server answers to a blank page and to a page of ink.
 
     Args:
@@ -16,14 +24,20 @@ def check_extremes(extremes: object) -> None:
     Raises:
         ExerciseError: it is not.
     """
-    if not attempted(extremes):
-        return
     expected = np.array([[0.0], [1.0]], np.float32)
-    yours = np.asarray(extremes)
+    yours = np.asarray(extremes, dtype=float)
     if yours.shape != expected.shape:
-        hint = "put the two pages on top of each other: an array of shape (2, 8, 8) is one request with a batch of 2."
-        raise wrong(f"shape {yours.shape}", f"shape {expected.shape}", hint)
-    if not np.allclose(yours.astype(float), expected, atol=1e-6):
-        hint = "the first page is all 0, the second all 16, in this order; ink is 1 when every cell is 16."
-        raise wrong(yours.ravel().tolist(), expected.ravel().tolist(), hint)
-    right("one request carried a batch of two, and the server answered each page.")
+        raise wrong(f"shape {yours.shape}", f"shape {expected.shape}: one row for each page")
+    if not np.allclose(yours, expected, atol=1e-6):
+        note = "the order of the pages is the order of the answers." if np.allclose(yours, expected[::-1]) else ""
+        raise wrong(yours.ravel().tolist(), expected.ravel().tolist(), note)
+    return "one request carried a batch of two, and the server answered each page."
+
+
+WRONG = {
+    "check_extremes": [
+        ("extremes = client.infer('ink_meter', [tensor]).as_numpy('ink')", "expected: shape (2, 1)"),
+        ("extremes = np.array([[1], [0]], np.float32)", "the order of the pages"),
+        ("extremes = 'all the ink'", "could not convert string"),
+    ]
+}

@@ -5,12 +5,24 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tutorial_lib.course.checks import attempted, right, wrong
+from tutorial_lib.course.checks import exercise, wrong
 from tutorial_lib.errors import ExportError
 
+if TYPE_CHECKING:
+    import torch
 
-def check_dynamic_axes(dynamic_axes: Mapping[str, Mapping[int, str]]) -> None:
+
+@exercise(
+    "02-dynamic-axes",
+    hints=[
+        "which sizes change from call to call, and which are fixed by the weights? There are four scores, always.",
+        "both inputs have two open axes, the output one; all three tensors need an entry.",
+        "the outer keys are the three tensor names, the inner ones axis numbers: 0 is the batch, 1 the sequence.",
+    ],
+)
+def check_dynamic_axes(dynamic_axes: Mapping[str, Mapping[int, str]]) -> str:
     """Export a small text model with these axes and call it with other sizes.
 
     The model takes `input_ids` and `attention_mask`, INT64 (batch, sequence), and gives `scores`,
@@ -19,18 +31,13 @@ def check_dynamic_axes(dynamic_axes: Mapping[str, Mapping[int, str]]) -> None:
     Raises:
         ExerciseError: the file does not take every batch size and length.
     """
-    if not attempted(dynamic_axes):
-        return
     import torch
 
     from tutorial_lib.export.onnx_file import describe_onnx
     from tutorial_lib.export.to_onnx import export_onnx
 
-    expected = {
-        "input_ids": "[batch, sequence]",
-        "attention_mask": "[batch, sequence]",
-        "scores": "[batch, 4]",
-    }
+    if not isinstance(dynamic_axes, Mapping):
+        raise wrong(dynamic_axes, "a dictionary: tensor name → {axis: symbol}")
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = export_onnx(
@@ -45,21 +52,27 @@ def check_dynamic_axes(dynamic_axes: Mapping[str, Mapping[int, str]]) -> None:
             text = str(error).splitlines()[0]
             raise wrong(dynamic_axes, "a dictionary that exports", f"the exporter says: {text}") from error
         found = dict(describe_onnx(path)[["name", "shape"]].to_numpy().tolist())
+    expected = {"input_ids": "[batch, sequence]", "attention_mask": "[batch, sequence]", "scores": "[batch, 4]"}
     for name, shape in expected.items():
         if found[name] != shape:
-            hint = "both inputs have two open axes, the output one; name equal sizes equally."
-            raise wrong(f"{name} {found[name]}", f"{name} {shape}", hint)
-    right("one file takes any batch of any length, and says which sizes must agree.")
+            raise wrong(f"{name} {found[name]}", f"{name} {shape}")
+    return "one file takes any batch of any length, and says which sizes must agree."
 
 
-def check_fold(fold: Callable) -> None:
+@exercise(
+    "02-fold",
+    hints=[
+        "collect what multiplies z and what is added: gamma * (z - mean) / sqrt(var + eps) + beta = scale * z + shift.",
+        "scale = gamma / sqrt(var + eps), one number per output channel; the shift is beta - mean * scale.",
+        "the new weight is weight * scale[:, None, None, None], the new bias is the shift; return both.",
+    ],
+)
+def check_fold(fold: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> str:
     """`fold(weight, gamma, beta, mean, var, eps)` must give a convolution that does both steps.
 
     Raises:
         ExerciseError: convolution and normalisation, one after the other, answer differently.
     """
-    if not attempted(fold):
-        return
     import torch
 
     torch_generator = torch.Generator().manual_seed(3)
@@ -71,23 +84,25 @@ def check_fold(fold: Callable) -> None:
     plain = torch.nn.functional.conv2d(image, weight)
     expected = torch.nn.functional.batch_norm(plain, mean, var, gamma, beta, eps=eps)
     answer = fold(weight, gamma, beta, mean, var, eps)
-    if answer is ... or not isinstance(answer, tuple) or len(answer) != 2:
-        raise wrong(answer, "(weight, bias)", "return two tensors.")
+    if not isinstance(answer, tuple) or len(answer) != 2 or not all(map(torch.is_tensor, answer)):
+        raise wrong(f"a {type(answer).__name__}", "(weight, bias): two tensors")
     shapes = [list(tensor.shape) for tensor in answer]
     if shapes != [[6, 4, 3, 3], [6]]:
-        hint = "scale is (6,); scale[:, None, None, None] stretches it over the kernel."
-        raise wrong(f"shapes {shapes}", "shapes [[6, 4, 3, 3], [6]]", hint)
-    gap = float((torch.nn.functional.conv2d(image, answer[0], answer[1]) - expected).abs().max())
+        note = "scale is (6,); scale[:, None, None, None] stretches it over the kernel."
+        raise wrong(f"shapes {shapes}", "shapes [[6, 4, 3, 3], [6]]", note)
+    gap = float((torch.nn.functional.conv2d(image, *answer) - expected).abs().max())
     if not gap < 1e-4:
-        raise wrong(
-            f"an answer {gap:.3g} away",
-            "the same answer",
-            "scale = gamma / sqrt(var + eps); the mean is scaled, too, before beta is added.",
-        )
-    right(f"one convolution does the work of two operators; largest difference {gap:.1g}.")
+        without_eps = gamma / var.sqrt()
+        note = ""
+        if torch.allclose(answer[0], weight * without_eps[:, None, None, None], atol=1e-5):
+            note = "the weight is as if eps were zero."
+        elif torch.allclose(answer[1], beta - mean, atol=1e-5):
+            note = "the mean is subtracted before the scaling, so it is scaled, too."
+        raise wrong(f"an answer {gap:.3g} away", "the same answer as convolution, then normalisation", note)
+    return f"one convolution does the work of two operators; largest difference {gap:.1g}."
 
 
-def _text_model():
+def _text_model() -> torch.nn.Module:
     import torch
 
     class Text(torch.nn.Module):
@@ -96,9 +111,41 @@ def _text_model():
             self.embedding = torch.nn.Embedding(16, 8)
             self.head = torch.nn.Linear(8, 4)
 
-        def forward(self, input_ids, attention_mask):
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
             weight = attention_mask[..., None].float()  # (batch, sequence, 1)
             mean = (self.embedding(input_ids) * weight).sum(1) / weight.sum(1)  # (batch, 8)
             return self.head(mean)
 
     return Text().eval()
+
+
+WRONG = {
+    "check_dynamic_axes": [
+        (
+            'dynamic_axes = {"input_ids": {0: "batch"}, "attention_mask": {0: "batch"}, "scores": {0: "batch"}}',
+            "yours:    input_ids [batch, 5]",
+        ),
+        ('dynamic_axes = {"input_ids": {0: "batch", 1: "sequence"}}', "the exporter says"),
+        ('dynamic_axes = ["batch", "sequence"]', "a dictionary: tensor name"),
+    ],
+    "check_fold": [
+        (
+            "def fold(weight, gamma, beta, mean, var, eps):\n"
+            "    scale = gamma / var.sqrt()\n"
+            "    return weight * scale[:, None, None, None], beta - mean * scale",
+            "as if eps were zero",
+        ),
+        (
+            "def fold(weight, gamma, beta, mean, var, eps):\n"
+            "    scale = gamma / (var + eps).sqrt()\n"
+            "    return weight * scale[:, None, None, None], beta - mean",
+            "so it is scaled, too",
+        ),
+        (
+            "def fold(weight, gamma, beta, mean, var, eps):\n"
+            "    scale = gamma / (var + eps).sqrt()\n"
+            "    return weight * scale, beta - mean * scale",
+            "your line 3, `return weight * scale, beta - mean * scale`",
+        ),
+    ],
+}

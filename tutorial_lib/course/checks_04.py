@@ -6,31 +6,47 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tutorial_lib.course.checks import attempted, right, wrong
+from tutorial_lib.course.checks import exercise, wrong
 from tutorial_lib.errors import RepositoryError, ServerError
 from tutorial_lib.repository import check_against_onnx, parse_config
 from tutorial_lib.server import Server
 
 
-def check_wire_shape(wire_shape: Callable[[int, list[int]], list[int]]) -> None:
+@exercise(
+    "04-wire-shape",
+    hints=[
+        "what does max_batch_size say about the first axis of a request?",
+        "above zero, even at 1, Triton puts a batch axis of open size (-1) in front of dims; at zero it adds nothing.",
+    ],
+)
+def check_wire_shape(wire_shape: Callable[[int, list[int]], list[int]]) -> str:
     """`wire_shape(max_batch_size, dims)` must give the shape a client sends.
 
     Raises:
         ExerciseError: it does not.
     """
-    if not attempted(wire_shape(8, [3, 32, 32])):
-        return
     expected = {(8, (3, 32, 32)): [-1, 3, 32, 32], (0, (1, 77)): [1, 77], (1, (-1,)): [-1, -1], (0, (-1, 10)): [-1, 10]}
     for (max_batch_size, dims), shape in expected.items():
         yours = wire_shape(max_batch_size, list(dims))
         if yours is None or list(yours) != shape:
-            asked = f"for max_batch_size {max_batch_size} and dims {list(dims)}"
-            hint = "above zero, even at 1, Triton puts a batch axis in front; at zero it adds nothing."
-            raise wrong(yours, f"{shape} {asked}", hint)
-    right("you know which shape goes over the wire, with and without batching.")
+            note = ""
+            if yours is not None and list(yours) == [max_batch_size, *dims]:
+                note = "max_batch_size is the most a request may carry, not what each one carries."
+            elif max_batch_size == 1:
+                note = "a limit of 1 is still batching: the axis is there."
+            raise wrong(yours, f"{shape} for max_batch_size {max_batch_size} and dims {list(dims)}", note)
+    return "you know which shape goes over the wire, with and without batching."
 
 
-def check_mended(mended: object, server: Server, onnx_file: Path) -> None:
+@exercise(
+    "04-mended",
+    hints=[
+        "the published configuration has three faults; the note above names the first that is left.",
+        "dims never holds the batch when max_batch_size is above zero: take the leading 1 away from both dims.",
+        "the third fault is a bracket: the list that `output [` opens is never closed. End it with `} ]`.",
+    ],
+)
+def check_mended(mended: object, server: Server, onnx_file: Path) -> str:
     """`mended` must be a configuration that the running server loads and that answers.
 
     Args:
@@ -41,10 +57,8 @@ def check_mended(mended: object, server: Server, onnx_file: Path) -> None:
     Raises:
         ExerciseError: it cannot be read, does not fit the ONNX file, or the server refuses it.
     """
-    if not attempted(mended):
-        return
     if not isinstance(mended, str):
-        raise wrong(f"a {type(mended).__name__}", "a text", "mended is the whole config.pbtxt as one string.")
+        raise wrong(f"a {type(mended).__name__}", "the whole config.pbtxt as one string")
     try:
         config = parse_config(mended)
         check_against_onnx(config, onnx_file)
@@ -53,8 +67,8 @@ def check_mended(mended: object, server: Server, onnx_file: Path) -> None:
     if config.name not in ("", "published"):
         raise wrong(f"name {config.name!r}", "'published', the folder's name", "leave the name line as it was.")
     if config.max_batch_size < 2:
-        hint = "keep max_batch_size: 32; the batch belongs there, not in dims."
-        raise wrong(f"max_batch_size {config.max_batch_size}", "a model that can batch", hint)
+        note = "keep max_batch_size: 32; the batch belongs there, not in dims."
+        raise wrong(f"max_batch_size {config.max_batch_size}", "a model that can batch", note)
     folder = server.repositories[0] / "published"
     (folder / "1").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(onnx_file, folder / "1" / "model.onnx")
@@ -63,8 +77,32 @@ def check_mended(mended: object, server: Server, onnx_file: Path) -> None:
     try:
         server.load("published")
     except ServerError as error:
+        if not server.running:
+            raise
         raise wrong(error.problem, "a model that loads", "read the server's sentence: it names the field.") from None
     health = server.health("published")
     if not health:
         raise wrong(health.detail, "an answer to one request", "it loaded, but does not answer.")
-    right("the running server loaded your configuration and answered a request with it.")
+    return "the running server loaded your configuration and answered a request with it."
+
+
+WRONG = {
+    "check_wire_shape": [
+        (
+            "def wire_shape(max_batch_size, dims):\n    return [max_batch_size, *dims]",
+            "not what each one carries",
+        ),
+        (
+            "def wire_shape(max_batch_size, dims):\n    return [-1, *dims] if max_batch_size > 1 else dims",
+            "a limit of 1 is still batching",
+        ),
+    ],
+    "check_mended": [
+        ("mended = published", "expected: a configuration that agrees"),
+        (
+            "mended = published.replace('\"labels.txt\" }', '\"labels.txt\" } ]')",
+            "expected: a configuration that agrees",
+        ),
+        ("mended = b'name: \"published\"'", "as one string"),
+    ],
+}

@@ -7,14 +7,21 @@ from collections.abc import Callable
 
 import psutil
 
-from tutorial_lib.course.checks import attempted, right, wrong
+from tutorial_lib.course.checks import exercise, wrong
 from tutorial_lib.server import Server
 from tutorial_lib.server.control import Control
 
 CUT_MODEL = "cut"
 
 
-def check_guilty_file(guilty_file: object, server: Server) -> None:
+@exercise(
+    "05-guilty-file",
+    hints=[
+        "print server.decisive_lines(): one of them says why a model failed to load, and names a file.",
+        "the sentence is 'Load model from … failed'; of its path, keep the last three parts: model/version/file.",
+    ],
+)
+def check_guilty_file(guilty_file: object, server: Server) -> str:
     """`guilty_file` must be the file that the server's log blames.
 
     Args:
@@ -24,15 +31,16 @@ def check_guilty_file(guilty_file: object, server: Server) -> None:
     Raises:
         ExerciseError: the log does not blame that file.
     """
-    if not attempted(guilty_file):
-        return
     expected = f"{CUT_MODEL}/1/model.onnx"
     yours = str(guilty_file).strip().lstrip("/")
     if not yours.endswith(expected) or expected not in "\n".join(server.decisive_lines()):
-        raise wrong(
-            guilty_file, "the file in the sentence 'Load model from … failed'", "three parts: model/version/file."
-        )
-    right("you can find the guilty file in a Triton log.")
+        note = ""
+        if yours in ("model.onnx", "1/model.onnx"):
+            note = "which model's? Every model has a file of that name."
+        elif "good" in yours:
+            note = "`good` is the model that loaded."
+        raise wrong(guilty_file, "the file in the sentence 'Load model from … failed'", note)
+    return "you can find the guilty file in a Triton log."
 
 
 def _kill_stubs(server: Server, model: str) -> None:
@@ -42,7 +50,15 @@ def _kill_stubs(server: Server, model: str) -> None:
                 process.kill()
 
 
-def check_is_healthy(is_healthy: Callable[[Control, str], bool], server: Server) -> None:
+@exercise(
+    "05-is-healthy",
+    hints=[
+        "`ready` stays true when the stub is dead, so ready is not enough: the model has to be asked something.",
+        "first `if not control.ready(model): return False`; then `control.infer(…)` with zeros, as above.",
+        "`infer` raises ServerError when the stub is dead: put it into try, and return False in the except.",
+    ],
+)
+def check_is_healthy(is_healthy: Callable[[Control, str], bool], server: Server) -> str:
     """`is_healthy` must tell a model that answers from one that is only called ready.
 
     The check kills the stub of the model `good`, asks, and heals it again.
@@ -50,22 +66,39 @@ def check_is_healthy(is_healthy: Callable[[Control, str], bool], server: Server)
     Raises:
         ExerciseError: it takes a dead or a missing model for healthy, or a live one for dead.
     """
-    if not attempted(is_healthy(server.control, "good")):
-        return
-    if is_healthy(server.control, "good") is not True:
-        raise wrong(is_healthy(server.control, "good"), True, "the model `good` is alive and answers.")
-    if is_healthy(server.control, "not_there") is not False:
-        raise wrong("True for a model that is not there", False, "ask control.ready(model) first.")
+    alive = is_healthy(server.control, "good")
+    if alive is not True:
+        raise wrong(alive, "True: the model `good` is alive and answers", "return True or False, nothing else.")
+    missing = is_healthy(server.control, "not_there")
+    if missing is not False:
+        raise wrong(missing, "False for a model that is not there", "ask control.ready(model) first.")
     _kill_stubs(server, "good")
     try:
-        yours = is_healthy(server.control, "good")
-    except Exception as error:
-        raise wrong(
-            f"raised {type(error).__name__}", False, "infer raises ServerError: catch it and return False."
-        ) from None
+        dead = is_healthy(server.control, "good")
     finally:
         server.unload("good")
         server.load("good")
-    if yours is not False:
-        raise wrong(yours, False, "the stub of `good` was killed: it is still ready, so it has to be asked something.")
-    right("your function saw a dead model that Triton still called ready.")
+    if dead is not False:
+        raise wrong(dead, "False: the stub of `good` was killed", "it is still ready, so ready does not tell.")
+    return "your function saw a dead model that Triton still called ready."
+
+
+WRONG = {
+    "check_guilty_file": [
+        ("guilty_file = 'model.onnx'", "which model's?"),
+        ("guilty_file = 'good/1/model.onnx'", "the model that loaded"),
+        ("guilty_file = None", "yours:    None"),
+    ],
+    "check_is_healthy": [
+        ("def is_healthy(control, model):\n    return control.ready(model)", "ready does not tell"),
+        (
+            "def is_healthy(control, model):\n"
+            "    if not control.ready(model):\n"
+            "        return False\n"
+            "    control.infer(model, zeros_request(control.metadata(model)), timeout_s=5)\n"
+            "    return True",
+            "your line 4, `control.infer(",
+        ),
+        ("def is_healthy(control, model):\n    return True", "a model that is not there"),
+    ],
+}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import tritonclient.http as triton_http
 
-from tutorial_lib.course.checks import attempted, right, wrong
+from tutorial_lib.course.checks import exercise, wrong
 from tutorial_lib.models.names import INPUT_NAME, MODEL_NAME, OUTPUT_NAME
 from tutorial_lib.server import Server
 
@@ -20,7 +20,14 @@ def _scores(server: Server, images: np.ndarray) -> np.ndarray:
         return client.infer(MODEL_NAME, [tensor]).as_numpy(OUTPUT_NAME)
 
 
-def check_margin(margin: object, server: Server, image: np.ndarray) -> None:
+@exercise(
+    "06-margin",
+    hints=[
+        "ask for two labels with class_count=2; each is bytes such as b'8.15:7:7', score first.",
+        "decode the bytes, split at ':', make the first part a float, for both; then best minus second best.",
+    ],
+)
+def check_margin(margin: object, server: Server, image: np.ndarray) -> str:
     """`margin` must be the best score less the second best.
 
     Args:
@@ -31,24 +38,30 @@ def check_margin(margin: object, server: Server, image: np.ndarray) -> None:
     Raises:
         ExerciseError: it is not.
     """
-    if not attempted(margin):
-        return
     second, best = np.sort(_scores(server, image)[0])[-2:]
     try:
         yours = float(margin)
     except (TypeError, ValueError):
-        raise wrong(
-            repr(margin), "one number", "decode the bytes, split at ':', and subtract the two scores."
-        ) from None
+        raise wrong(repr(margin), "one number", "a text or bytes cannot be subtracted: make numbers first.") from None
     if not np.isclose(yours, best - second, atol=1e-3):
-        hint = "subtract scores, not indices: the score is the part before the first colon."
+        note = ""
         if np.isclose(yours, second - best, atol=1e-3):
-            hint = "the best score comes first: best − second."
-        raise wrong(yours, f"{best - second:.4f}", hint)
-    right("you read two labels from the server and know how far apart they are.")
+            note = "the best score comes first: best − second."
+        elif yours == round(yours):
+            note = "subtract scores, not indices: the score is the part before the first colon."
+        raise wrong(yours, f"{best - second:.4f}", note)
+    return "you read two labels from the server and know how far apart they are."
 
 
-def check_classify(classify: Callable[[np.ndarray], np.ndarray], server: Server, images: np.ndarray) -> None:
+@exercise(
+    "06-classify",
+    hints=[
+        "the server takes a batch up to its limit; what is longer has to be asked in parts.",
+        "range(0, len(images), limit) gives where each part starts; images[start : start + limit] is the part.",
+        "collect argmax(axis=1) of each part in a list that begins with np.empty(0, int), and np.concatenate it.",
+    ],
+)
+def check_classify(classify: Callable[[np.ndarray], np.ndarray], server: Server, images: np.ndarray) -> str:
     """`classify` must answer any number of images, never in a batch over the limit.
 
     Args:
@@ -59,22 +72,45 @@ def check_classify(classify: Callable[[np.ndarray], np.ndarray], server: Server,
     Raises:
         ExerciseError: a wrong answer, a wrong shape, or a refused batch.
     """
-    if not attempted(classify(images[:1])):
-        return
     limit = server.config(MODEL_NAME)["max_batch_size"]
+    expected = np.concatenate([_scores(server, images[n : n + 1]) for n in range(100)]).argmax(axis=1)  # (100,)
     for count in (1, limit, limit + 1, 100, 0):
-        expected = [_scores(server, images[n : n + 1]).argmax() for n in range(count)]
-        try:
-            yours = np.asarray(classify(images[:count]))
-        except Exception as error:
-            hint = f"the server takes {limit} at most; split the images into parts."
-            if count == 0:
-                hint = "no images: nothing to ask, return an empty integer array."
-            raise wrong(f"{type(error).__name__}: {error}", f"{count} answers", hint) from None
+        yours = np.asarray(classify(images[:count]))
         if yours.shape != (count,):
-            raise wrong(f"shape {yours.shape} for {count} images", f"shape ({count},)", "one integer per image.")
-        if not np.array_equal(yours, expected):
-            where = int(np.flatnonzero(yours != expected)[0])
-            hint = "are the parts put together in order, and is it argmax over the last axis?"
-            raise wrong(f"{yours[where]} for image {where}", expected[where], hint)
-    right(f"any number of images, never more than {limit} in one request.")
+            raise wrong(f"shape {yours.shape} for {count} images", f"shape ({count},): one integer per image")
+        if not np.array_equal(yours, expected[:count]):
+            where = int(np.flatnonzero(yours != expected[:count])[0])
+            note = "are the parts put together in order, and is it argmax over the last axis?"
+            raise wrong(f"{yours[where]} for image {where} of {count}", expected[where], note)
+    return f"any number of images, never more than {limit} in one request."
+
+
+WRONG = {
+    "check_margin": [
+        ("margin = 7 - 1", "subtract scores, not indices"),
+        ("margin = answer[0, 0]", "make numbers first"),
+        (
+            "top2 = triton_http.InferRequestedOutput(given['name'], class_count=2)\n"
+            "said = client.infer('densenet_onnx', [as_input(triton_http, x[7:8])], outputs=[top2])\n"
+            "texts = said.as_numpy('fc6_1')[0]\n"
+            "margin = float(texts[1].split(b':')[0]) - float(texts[0].split(b':')[0])",
+            "best − second",
+        ),
+    ],
+    "check_classify": [
+        (
+            "def classify(images):\n"
+            "    tensor = as_input(triton_http, images)\n"
+            "    return client.infer('densenet_onnx', [tensor]).as_numpy(given['name']).argmax(axis=1)",
+            "your line 3, `return client.infer(",
+        ),
+        (
+            "def classify(images):\n"
+            "    parts = np.array_split(images, 4)\n"
+            "    answers = [client.infer('densenet_onnx', [as_input(triton_http, p)]) for p in parts if len(p)]\n"
+            "    return np.concatenate([answer.as_numpy(given['name']).argmax(axis=1) for answer in answers])",
+            "your line 4, `return np.concatenate(",
+        ),
+        ("def classify(images):\n    return np.zeros(len(images), int)", "for image 0 of 1"),
+    ],
+}

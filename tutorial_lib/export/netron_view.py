@@ -6,7 +6,6 @@ import contextlib
 import html
 import io
 import logging
-import os
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from tutorial_lib.course.record import RECORDS_VARIABLE
+from tutorial_lib.course.interactive import interactive
 from tutorial_lib.errors import PortInUseError, SetupError
 from tutorial_lib.export.graph_picture import draw_graph
 from tutorial_lib.export.onnx_file import read_onnx
@@ -69,8 +68,8 @@ def show_netron(path: Path, port: int | None = None, *, browser: bool | None = N
 
     Args:
         port: where to listen; a free one by default.
-        browser: whether a person is looking. By default yes, except in `./workshop run` and the tests, where
-            the page is fetched once to see that it works and a still picture stands in for it.
+        browser: whether a person is looking. By default only where somebody can type, so not in `./workshop run` and
+            the tests; there the page is fetched once to see that it works and a still picture stands in for it.
 
     Raises:
         ExportError: the file is not ONNX.
@@ -82,7 +81,7 @@ def show_netron(path: Path, port: int | None = None, *, browser: bool | None = N
     path = Path(path)
     read_onnx(path)
     if browser is None:
-        browser = RECORDS_VARIABLE not in os.environ
+        browser = interactive()
     stop_netron()
     with _undisturbed_logging():
         try:

@@ -13,8 +13,8 @@ from tutorial_lib.errors import SetupError
 from tutorial_lib.paths import Workspace
 from tutorial_lib.runner.folders import ended_runs, is_running
 
-LEFTOVERS = ("logs", "records", "lab", "cache")
-MADE = ("model_repository", "checkpoints", "exports")
+LEFTOVERS = ("logs", "records", "lab", "cache", "break_it")
+MADE = ("model_repository", "checkpoints", "exports", "solved", "backups")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def plan(home: Workspace, *, everything: bool = False) -> Plan:
 
     Args:
         home: the workspace to clean.
-        everything: also what the learner made: model repository, checkpoints and exports.
+        everything: also what the learner made: model repository, checkpoints, exports, solved copies, backups.
     """
     remove: list[Path] = ended_runs(home.runs)
     keep = [(path, "a run that still runs") for path in _folders(home.runs) if is_running(path)]

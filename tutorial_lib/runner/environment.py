@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from tutorial_lib.course.progress import PROGRESS_VARIABLE
 from tutorial_lib.course.record import RECORDS_VARIABLE
 from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
 
@@ -55,6 +56,7 @@ def run_environment(folder: Path, *, cache: Path, scratch: Path, seed: int) -> d
     """
     return jupyter_environment(folder / "jupyter", cache=cache) | {
         WORKSPACE_VARIABLE: str(scratch),
+        PROGRESS_VARIABLE: str(scratch / "progress.json"),  # a run is nobody's progress: it keeps its own
         "PYTHONHASHSEED": str(seed),
         "PYTHONNOUSERSITE": "1",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from tutorial_lib.errors import PortInUseError, SetupError
 from tutorial_lib.paths import CHECKOUT, NOTEBOOKS, atomic_write, workspace
@@ -44,16 +45,21 @@ class Lab:
 
 
 @contextmanager
-def lab(*, port: int | None = None) -> Iterator[Lab]:
+def lab(*, port: int | None = None, notebooks: Path | None = None) -> Iterator[Lab]:
     """Start JupyterLab on loopback with a token, and stop it with its kernels at the end.
 
     Args:
         port: the port; by default 8888, or a free one when that is taken.
+        notebooks: a folder with copies of the notebooks to work on instead of the checkout's own.
 
     Raises:
         PortInUseError: a port was given and is taken.
-        SetupError: it did not start.
+        SetupError: it did not start, or there is no such folder.
     """
+    folder = NOTEBOOKS if notebooks is None else notebooks.expanduser().resolve()
+    if not folder.is_dir():
+        raise SetupError(f"{folder}: found no such folder.", action="Copy the checkout's notebooks there first.")
+    root = CHECKOUT if folder.is_relative_to(CHECKOUT) else folder
     chosen, token = _choose(port), secrets.token_hex(24)
     home = workspace()
     state = home.root / "lab"
@@ -61,12 +67,12 @@ def lab(*, port: int | None = None) -> Iterator[Lab]:
     _write_settings(state)
     home.logs.mkdir(exist_ok=True)
     log = home.logs / f"lab-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
-    start = NOTEBOOKS / "00_start_here.ipynb"
-    page = f"/lab/tree/{start.relative_to(CHECKOUT)}" if start.exists() else "/lab"
+    start = folder / "00_start_here.ipynb"
+    page = f"/lab/tree/{quote(str(start.relative_to(root)))}" if start.exists() else "/lab"
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser"),
         *(f"--ServerApp.ip={HOST}", f"--ServerApp.port={chosen}", "--ServerApp.port_retries=0"),
-        *(f"--ServerApp.root_dir={CHECKOUT}", f"--ServerApp.preferred_dir={NOTEBOOKS}"),
+        *(f"--ServerApp.root_dir={root}", f"--ServerApp.preferred_dir={folder}"),
         f"--ServerApp.default_url={page}",
         "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
         *(["--allow-root"] if os.geteuid() == 0 else []),
@@ -78,7 +84,7 @@ def lab(*, port: int | None = None) -> Iterator[Lab]:
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment,
-            cwd=CHECKOUT,
+            cwd=root,
             start_new_session=True,  # Ctrl-C comes to us, and Jupyter does not ask whether it is meant
             preexec_fn=_end_with_parent,
         )

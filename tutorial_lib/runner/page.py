@@ -28,7 +28,7 @@ _OFFLINE_WITHOUT_FORMULAS = _OFFLINE + "{%- block html_head_js_mathjax -%}{%- en
 
 
 def export_html(executed: Path) -> Path:
-    """Write the executed notebook as a page beside it.
+    """Write the executed notebook as a page beside it, and take live widgets out of the notebook, too.
 
     Args:
         executed: the executed copy.
@@ -42,6 +42,9 @@ def export_html(executed: Path) -> Path:
     prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     formulas = re.search(r"\$\$|\\\(|\\begin\{|\$[^$\s][^$\n]*\\", prose)
     exporter = HTMLExporter(raw_template=_OFFLINE if formulas else _OFFLINE_WITHOUT_FORMULAS)
+    if "widgets" in notebook.metadata:
+        with atomic_write(executed) as temporary:
+            nbformat.write(_without_widgets(notebook), temporary)
     text, _ = exporter.from_notebook_node(_without_widgets(notebook), {"metadata": {"name": executed.stem}})
     target = executed.with_suffix(".html")
     with atomic_write(target) as temporary:

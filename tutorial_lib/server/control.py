@@ -30,6 +30,11 @@ class Control:
     def close(self) -> None:
         self._client.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether this side has let go of the server: nothing can be asked any more."""
+        return self._client.is_closed
+
     def alive(self) -> bool:
         """Whether the server answers at all; never raises."""
         return self._ok("/v2/health/live")
@@ -89,14 +94,15 @@ class Control:
             path = f"/v2/repository/models/{quote(model, safe='')}/{verb}"
             self._json("POST", path, json={}, timeout=LOAD_TIMEOUT_S)
         except ServerError as error:
-            raise ModelLoadError(f"model '{model}': Triton refused to {verb} it: {error.problem}") from error
+            said = error.problem.rstrip(".;")
+            raise ModelLoadError(f"model '{model}': Triton refused to {verb} it: {said}.") from error
 
     def _ok(self, path: str) -> bool:
         if self._client.is_closed:
             return False
         try:
             return self._client.get(path).status_code == 200
-        except httpx.HTTPError:
+        except (httpx.HTTPError, RuntimeError):  # the second when another thread closes it at this moment
             return False
 
     def _json(self, method: str, path: str, **request: Any) -> Any:
@@ -104,6 +110,8 @@ class Control:
             raise ServerError(f"{self.url}: this server was stopped.", action="Start it again with serve().")
         try:
             response = self._client.request(method, path, **request)
+        except RuntimeError as error:  # another thread has closed it since
+            raise ServerError(f"{self.url}: this server was stopped.", action="Start it again with serve().") from error
         except httpx.TimeoutException as error:
             limit = request.get("timeout", TIMEOUT_S)
             raise ServerError(

@@ -121,6 +121,8 @@ class Server:
             self.control.load(model)
         except ModelLoadError as error:
             logged = decisive_lines(self.process.log_text()[before:]) if self.process else []
+            # mostly the log says the same once more behind other first words
+            logged = [line for line in logged if (line.partition(": ")[2] or line) not in error.problem]
             raise ModelLoadError(
                 error.problem, action="Mend the model, then load it again.", details="\n".join(logged)
             ) from None
@@ -147,7 +149,7 @@ class Server:
 
     def _repr_html_(self) -> str:
         if not self.running:
-            return server_html(f"{self.label} — stopped", {"log": str(self.log_path or "")}, [])
+            return server_html(f"{self.label} — stopped", {"log": str(self.log_path or "")}, None)
         rows = {"HTTP": self.http_address, "gRPC": self.grpc_address, "metrics": self.metrics_url}
         rows |= {
             "repository" if n == 0 else f"repository {n + 1}": str(path) for n, path in enumerate(self.repositories)
