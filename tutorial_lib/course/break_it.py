@@ -81,7 +81,9 @@ class Lab:
                     raise
                 return Finding(str(error), EXPECTED)
         try:
-            return self._load() or judge(self.server, self.truth)
+            found = self._load() or judge(self.server, self.truth)
+            lost = "" if found else self.fault.gives_up(self.model)
+            return found or (Finding("a model that answers", "one that could also move back", lost) if lost else None)
         except ServerError as error:
             if self.server.running and self.server.control.alive():
                 return Finding(error.problem, EXPECTED)

@@ -10,9 +10,9 @@ from tutorial_lib.course.checks import exercise, wrong
 @exercise(
     "00-extremes",
     hints=[
-        "section 6 sends one page; here two travel in one request: stack them into an array of shape (2, 8, 8).",
-        "np.stack([blank, full]).astype(np.float32) makes the batch: all 0 first, all 16 second. Then the three lines "
-        "of section 6 with this array, and the whole answer is `extremes`.",
+        "section 6 sends three digits in one array of shape (3, 8, 8); make one of shape (2, 8, 8) out of two pages.",
+        "np.stack([np.zeros((8, 8)), np.full((8, 8), 16)]).astype(np.float32) is the batch. Then the lines of section "
+        "6 with this array; `extremes` is what .as_numpy('ink') gives.",
     ],
 )
 def check_extremes(extremes: object) -> str:

@@ -13,12 +13,14 @@ from tutorial_lib.errors import ExportError
 if TYPE_CHECKING:
     import torch
 
+OPEN_AXES = {"input_ids": {0, 1}, "attention_mask": {0, 1}, "scores": {0}}
+
 
 @exercise(
     "02-dynamic-axes",
     hints=[
         "which sizes change from call to call, and which are fixed by the weights? There are four scores, always.",
-        "both inputs have two open axes, the output one; all three tensors need an entry.",
+        "both inputs have two open axes, the output one; each of the three tensors needs an entry.",
         "the outer keys are the three tensor names, the inner ones axis numbers: 0 is the batch, 1 the sequence.",
     ],
 )
@@ -38,6 +40,7 @@ def check_dynamic_axes(dynamic_axes: Mapping[str, Mapping[int, str]]) -> str:
 
     if not isinstance(dynamic_axes, Mapping):
         raise wrong(dynamic_axes, "a dictionary: tensor name → {axis: symbol}")
+    _check_entries(dynamic_axes)
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = export_onnx(
@@ -57,6 +60,25 @@ def check_dynamic_axes(dynamic_axes: Mapping[str, Mapping[int, str]]) -> str:
         if found[name] != shape:
             raise wrong(f"{name} {found[name]}", f"{name} {shape}")
     return "one file takes any batch of any length, and says which sizes must agree."
+
+
+def _check_entries(dynamic_axes: Mapping[str, Mapping[int, str]]) -> None:
+    """What can be said before anything is exported, in the learner's words instead of the exporter's."""
+    if strangers := dynamic_axes.keys() - OPEN_AXES.keys():
+        raise wrong(f"an entry for {strangers.pop()!r}", f"entries for {', '.join(OPEN_AXES)} only")
+    for name, axes in OPEN_AXES.items():
+        if name not in dynamic_axes:
+            raise wrong(f"no entry for {name!r}", f"an entry for each of {', '.join(OPEN_AXES)}")
+        given = dynamic_axes[name]
+        if not isinstance(given, Mapping) or not all(isinstance(symbol, str) for symbol in given.values()):
+            raise wrong(
+                f"{name}: {given}", "{axis: symbol}, such as {0: 'batch'}", "a symbol is a text, an axis a number."
+            )
+        if extra := sorted(given.keys() - axes, key=str):
+            note = "there are four scores in every call." if name == "scores" and extra == [1] else ""
+            raise wrong(f"{name} with axis {extra[0]} open", f"{name} with open axes {sorted(axes)}", note)
+        if fixed := sorted(axes - given.keys()):
+            raise wrong(f"{name} without axis {fixed[0]}", f"{name} with open axes {sorted(axes)}")
 
 
 @exercise(
@@ -123,9 +145,19 @@ WRONG = {
     "check_dynamic_axes": [
         (
             'dynamic_axes = {"input_ids": {0: "batch"}, "attention_mask": {0: "batch"}, "scores": {0: "batch"}}',
-            "yours:    input_ids [batch, 5]",
+            "input_ids without axis 1",
         ),
-        ('dynamic_axes = {"input_ids": {0: "batch", 1: "sequence"}}', "the exporter says"),
+        ('dynamic_axes = {"input_ids": {0: "batch", 1: "sequence"}}', "no entry for 'attention_mask'"),
+        (
+            'both = {0: "batch", 1: "sequence"}\n'
+            'dynamic_axes = {"input_ids": both, "attention_mask": both, "scores": {0: "batch", 1: "4"}}',
+            "four scores in every call",
+        ),
+        (
+            'both = {0: "sequence", 1: "batch"}\n'
+            'dynamic_axes = {"input_ids": both, "attention_mask": both, "scores": {0: "sequence"}}',
+            "yours:    input_ids [sequence, batch]",
+        ),
         ('dynamic_axes = ["batch", "sequence"]', "a dictionary: tensor name"),
     ],
     "check_fold": [

@@ -42,8 +42,8 @@ def check_wire_shape(wire_shape: Callable[[int, list[int]], list[int]]) -> str:
     "04-mended",
     hints=[
         "the published configuration has three faults; the note above names the first that is left.",
-        "dims never holds the batch when max_batch_size is above zero: take the leading 1 away from both dims.",
-        "the third fault is a bracket: the list that `output [` opens is never closed. End it with `} ]`.",
+        "one fault is a bracket: the list that `output [` opens is never closed. End it with `} ]`.",
+        "two are dims: they never hold the batch when max_batch_size is above zero. Take the leading 1 from both.",
     ],
 )
 def check_mended(mended: object, server: Server, onnx_file: Path) -> str:

@@ -17,7 +17,7 @@ CUT_MODEL = "cut"
 @exercise(
     "05-guilty-file",
     hints=[
-        "print server.decisive_lines(): one of them says why a model failed to load, and names a file.",
+        "print beside.decisive_lines(), as above: one line says why a model failed to load, and names a file.",
         "the sentence is 'Load model from … failed'; of its path, keep the last three parts: model/version/file.",
     ],
 )
@@ -54,8 +54,8 @@ def _kill_stubs(server: Server, model: str) -> None:
     "05-is-healthy",
     hints=[
         "`ready` stays true when the stub is dead, so ready is not enough: the model has to be asked something.",
-        "first `if not control.ready(model): return False`; then `control.infer(…)` with zeros, as above.",
-        "`infer` raises ServerError when the stub is dead: put it into try, and return False in the except.",
+        "`infer` raises ServerError when the stub is dead: put it into try, and return False in `except ServerError`.",
+        "first `if not control.ready(model): return False`; then try `control.infer(…)` with zeros, as above.",
     ],
 )
 def check_is_healthy(is_healthy: Callable[[Control, str], bool], server: Server) -> str:

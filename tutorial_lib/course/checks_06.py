@@ -23,7 +23,7 @@ def _scores(server: Server, images: np.ndarray) -> np.ndarray:
 @exercise(
     "06-margin",
     hints=[
-        "ask for two labels with class_count=2; each is bytes such as b'8.15:7:7', score first.",
+        "ask for two labels with class_count=2; each is bytes such as b'8.15:7:seven', score first.",
         "decode the bytes, split at ':', make the first part a float, for both; then best minus second best.",
     ],
 )
@@ -47,10 +47,12 @@ def check_margin(margin: object, server: Server, image: np.ndarray) -> str:
         note = ""
         if np.isclose(yours, second - best, atol=1e-3):
             note = "the best score comes first: best − second."
+        elif 0 < yours < 1:
+            note = "scores are asked, not probabilities; and it is the digit x[7:8]."
         elif yours == round(yours):
             note = "subtract scores, not indices: the score is the part before the first colon."
         raise wrong(yours, f"{best - second:.4f}", note)
-    return "you read two labels from the server and know how far apart they are."
+    return "you know how far the best answer is ahead of the second best."
 
 
 @exercise(
@@ -78,6 +80,9 @@ def check_classify(classify: Callable[[np.ndarray], np.ndarray], server: Server,
         yours = np.asarray(classify(images[:count]))
         if yours.shape != (count,):
             raise wrong(f"shape {yours.shape} for {count} images", f"shape ({count},): one integer per image")
+        if not np.issubdtype(yours.dtype, np.integer):
+            note = "with no images the loop never runs: begin with np.empty(0, int)." if count == 0 else ""
+            raise wrong(f"numbers of type {yours.dtype} for {count} images", "integers", note)
         if not np.array_equal(yours, expected[:count]):
             where = int(np.flatnonzero(yours != expected[:count])[0])
             note = "are the parts put together in order, and is it argmax over the last axis?"
@@ -112,5 +117,14 @@ WRONG = {
             "your line 4, `return np.concatenate(",
         ),
         ("def classify(images):\n    return np.zeros(len(images), int)", "for image 0 of 1"),
+        (
+            "def classify(images):\n"
+            "    answers = []\n"
+            "    for start in range(0, len(images), 32):\n"
+            "        result = client.infer('densenet_onnx', [as_input(triton_http, images[start : start + 32])])\n"
+            "        answers += result.as_numpy(given['name']).argmax(axis=1).tolist()\n"
+            "    return np.array(answers)",
+            "with no images the loop never runs",
+        ),
     ],
 }

@@ -40,6 +40,7 @@ class Fault:
         proves: what a repair has shown, one clause.
         repair: the reference repair, the code of the solution cell without its first line.
         wrong: two or more repairs that are none.
+        gives_up: what a repair that the server accepts has lost all the same, as a hint; "" when nothing.
         start: arguments of `serve()` that are faulty; `lab.start` holds them for the learner to mend.
     """
 
@@ -53,6 +54,7 @@ class Fault:
     proves: str
     repair: str
     wrong: tuple[WrongRepair, ...]
+    gives_up: Callable[[Path], str] = lambda model: ""
     start: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
     @property

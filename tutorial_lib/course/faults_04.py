@@ -36,7 +36,7 @@ FAULTS = (
         look=("config.pbtxt",),
         inject=_batch_in_dims,
         hints=(
-            "the sentence has two shapes: the model's own, and the one that config.pbtxt makes. Which axis is extra?",
+            "the sentence has two shapes: the model's own, and the one that config.pbtxt makes. Which axes differ?",
             "max_batch_size above zero puts the batch in front by itself, so dims begin behind it.",
             "data_0 needs dims: [ 3, 32, 32 ], and max_batch_size stays.",
         ),
@@ -82,7 +82,7 @@ FAULTS = (
         look=("config.pbtxt",),
         inject=_misspelt_output,
         hints=(
-            "compare the two names in the sentence letter by letter.",
+            "compare the names in the server's first sentence letter by letter; lab.again() brings it back.",
             "one ends in a small L, the other in the digit one; the file decides.",
             'the output is called "fc6_1".',
         ),
@@ -111,7 +111,7 @@ FAULTS = (
         look=("",),
         inject=_missing_version_folder,
         hints=(
-            "which level of the layout in section 1 is not there?",
+            "which level of the layout in section 1 is not there, or is empty?",
             "the model file belongs into a folder beside config.pbtxt whose name is a whole number.",
             "move it to 1/model.onnx.",
         ),

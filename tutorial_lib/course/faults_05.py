@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from tutorial_lib.course.fault import Fault, WrongRepair, edit_config, replacing
+from tutorial_lib.repository.config import read_config
 
 
 def _kind_gpu(model: Path) -> None:
     edit_config(model, ("KIND_AUTO", "KIND_GPU"))
+
+
+def _only_cpu(model: Path) -> str:
+    groups = read_config(model).instance_group
+    if any(group.kind == group.KIND_CPU for group in groups):
+        return "back on the workstation it would leave the GPU idle: which kind lets the server choose?"
+    return ""
 
 
 def _cut_model_file(model: Path) -> None:
@@ -30,10 +38,12 @@ FAULTS = (
             "a kind for this machine only would have to be changed again on the next; one kind suits both.",
             "kind: KIND_AUTO takes a GPU where there is one.",
         ),
+        gives_up=_only_cpu,
         proves="one repository serves both machines when the server may choose",
         repair=replacing(("KIND_GPU", "KIND_AUTO")),
         wrong=(
             WrongRepair(replacing(("kind: KIND_GPU", "kind: KIND_GPU\n    gpus: [ 0 ]")), "unsupported gpu id 0"),
+            WrongRepair(replacing(("KIND_GPU", "KIND_CPU")), "would leave the GPU idle"),
             WrongRepair(replacing(("KIND_GPU", "KIND_CPU"), ("dynamic_batching { }", "")), "requests share runs"),
         ),
     ),

@@ -99,6 +99,6 @@ def require_docker() -> None:
         problem = "no answer within 10 s"
     if problem:
         raise SetupError(
-            f"Docker: the client is there, but its engine does not answer: {problem}.",
+            f"Docker: the client is there, but its engine does not answer: {problem.rstrip('.?')}.",
             action="Start the Docker engine (and join the docker group), or use the embedded tier.",
         )
