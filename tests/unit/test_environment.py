@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -99,7 +100,15 @@ def test_settings_for_other_uses_of_pip_are_dropped(tmp_path, monkeypatch, lock)
     assert "--no-deps networkx==3.7 ; python_full_version == '3.12.*'" in log
 
 
-def test_an_interrupt_ends_pip_and_lets_it_clean_up(tmp_path, monkeypatch, lock):
+@pytest.fixture
+def interruptible():
+    """SIGINT as in a terminal: a shell's background job starts with it ignored, and so would its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_ends_pip_and_lets_it_clean_up(tmp_path, monkeypatch, lock, interruptible):
     body = 'trap "touch cleaned; exit 130" INT; echo Collecting x; while :; do sleep 0.05; done'
     pip = Pip(fake_python(tmp_path / ".venv", body), lock=lock)
 

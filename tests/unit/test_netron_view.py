@@ -34,6 +34,13 @@ def test_serves_the_page_and_the_file_on_the_loopback_address_only(path):
         get(view.url)
 
 
+def test_the_page_may_ask_no_other_host(path):
+    view = show_netron(path, browser=True)
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(view.url, timeout=5) as answer:
+        policy = answer.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'self' ") and "*" not in policy and "http" not in policy
+
+
 def test_calling_twice_replaces_the_first(path, tmp_path):
     first = show_netron(path, browser=True)
     second = show_netron(write(tmp_path / "other.onnx"), browser=True)

@@ -22,6 +22,8 @@ from tutorial_lib.export.onnx_file import read_onnx
 HOST = "127.0.0.1"
 _DEADLINE_S = 10.0
 _IFRAME_HEIGHT = 560
+# Netron's page asks ipinfo.io where its reader is and reports to Google; a browser that gets this header does neither
+_POLICY = "default-src 'self' 'unsafe-inline' data: blob:"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def show_netron(path: Path, port: int | None = None, *, browser: bool | None = N
     if browser is None:
         browser = interactive()
     stop_netron()
-    with _undisturbed_logging():
+    with _undisturbed_logging(), _kept_on_this_machine():
         try:
             _, found = netron.start(str(path), address=(HOST, port or 0), browse=False)
         except OSError as error:
@@ -114,6 +116,23 @@ def stop_netron(url: str | None = None) -> None:
         if time.monotonic() > deadline:
             raise SetupError(f"Netron: still serving {_DEADLINE_S:.0f} s after being told to stop.")
         time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def _kept_on_this_machine() -> Iterator[None]:
+    """A Netron started inside the block forbids its page every other host."""
+    from netron import server
+
+    class Handler(server._HTTPRequestHandler):
+        def end_headers(self) -> None:
+            self.send_header("Content-Security-Policy", _POLICY)
+            super().end_headers()
+
+    before, server._HTTPRequestHandler = server._HTTPRequestHandler, Handler
+    try:
+        yield
+    finally:
+        server._HTTPRequestHandler = before
 
 
 def _address(url: str) -> tuple[str, int]:
