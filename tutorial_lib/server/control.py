@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from tutorial_lib.errors import ModelLoadError, ServerError
+from tutorial_lib.errors import AnsweredError, ModelLoadError, ServerError
 from tutorial_lib.server.log import without_stack
 
 TIMEOUT_S = 10.0
@@ -89,6 +90,29 @@ class Control:
         """One inference in Triton's JSON form; enough for a health check."""
         return self._json("POST", f"/v2/models/{quote(model, safe='')}/infer", json=body, timeout=timeout_s)
 
+    def infer_binary(
+        self, model: str, header: Mapping[str, Any], tensors: bytes, *, timeout_s: float = TIMEOUT_S
+    ) -> dict[str, Any]:
+        """One inference in Triton's binary form, which every datatype has.
+
+        Args:
+            model: its name.
+            header: the request as JSON; each input's parameters say its `binary_data_size`.
+            tensors: the inputs' bytes, one after the other.
+            timeout_s: the longest to wait.
+
+        Returns:
+            The answer's header; its tensors are not read.
+
+        Raises:
+            AnsweredError: Triton or the model refused.
+            ServerError: no answer came.
+        """
+        text = json.dumps(header).encode()
+        length = {"Inference-Header-Content-Length": str(len(text))}
+        path = f"/v2/models/{quote(model, safe='')}/infer"
+        return self._json("POST", path, content=text + tensors, headers=length, timeout=timeout_s)
+
     def _repository(self, model: str, verb: str) -> None:
         try:
             path = f"/v2/repository/models/{quote(model, safe='')}/{verb}"
@@ -124,7 +148,8 @@ class Control:
                 action="Is the server running, and is this its HTTP port (not the gRPC one)?",
             ) from error
         try:
-            answer = response.json() if response.content else {}
+            length = response.headers.get("Inference-Header-Content-Length")  # binary tensors follow the JSON
+            answer = json.loads(response.content[: int(length)] if length else response.content or b"{}")
         except ValueError as error:
             raise ServerError(
                 f"{method} {self.url}{path}: the answer (status {response.status_code}) is not Triton's JSON.",
@@ -132,5 +157,5 @@ class Control:
             ) from error
         if response.status_code != 200:
             reason = answer.get("error", answer) if isinstance(answer, dict) else answer
-            raise ServerError(without_stack(str(reason)) or f"{method} {path}: status {response.status_code}")
+            raise AnsweredError(without_stack(str(reason)) or f"{method} {path}: status {response.status_code}")
         return answer

@@ -95,8 +95,8 @@ class Server:
         return self.control.ready(model)
 
     def health(self, model: str, *, timeout_s: float = 5.0) -> Health:
-        """Whether a model answers a real request; truthy when it does."""
-        return probe(self.control, model, timeout_s=timeout_s)
+        """Whether a model answers a real request; truthy when it does, be it with an error of its own."""
+        return probe(self.control, model, grpc_address=self.grpc_address, timeout_s=timeout_s)
 
     def metadata(self, model: str) -> dict[str, Any]:
         """Names, types and shapes of a model's tensors, as the server serves them."""
