@@ -23,6 +23,7 @@ from tutorial_lib.runner.notebook import Outcome
 from tutorial_lib.runner.parameters import check_parameters
 from tutorial_lib.runner.report import Entry, Report, entry
 from tutorial_lib.runner.selection import select
+from tutorial_lib.server.plain_path import plain_path
 
 PASSED = {"MODE": "quick", "TRITON_URL": "", "REPOSITORY": "", "SEED": 0}
 
@@ -304,6 +305,23 @@ def test_clean_takes_leftovers_and_leaves_what_people_made(tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "model_repository", "my-own", "runs"]
     carry_out(plan(home, everything=True), home)
     assert [path.name for path in tmp_path.iterdir()] == ["my-own"]
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_clean_leaves_what_a_server_uses_through_links(tmp_path, monkeypatch, everything):
+    """With a space in its path a server gets links: only they are on its command line."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    home = Workspace(tmp_path / "my workspace")
+    backends, beside = home.cache / "backends" / "1f", home.root / "exports"
+    for folder in (backends, home.model_repository, home.logs, beside):
+        folder.mkdir(parents=True)
+    code = "import sys; sys.stdin.read()"
+    flags = [f"--backend-directory={plain_path(backends)}", f"--model-repository={plain_path(home.model_repository)}"]
+    with subprocess.Popen([sys.executable, "-c", code, *flags], stdin=subprocess.PIPE) as server:
+        wanted = plan(home, everything=everything)
+    kept = [path for path, reason in wanted.keep if reason == f"in use by process {server.pid}"]
+    assert kept == [home.cache] + [home.model_repository] * everything
+    assert [path for path, _ in wanted.remove] == [home.logs] + [beside] * everything
 
 
 def test_clean_leaves_what_a_process_uses(tmp_path):

@@ -12,6 +12,7 @@ import psutil
 from tutorial_lib.errors import SetupError
 from tutorial_lib.paths import Workspace
 from tutorial_lib.runner.folders import ended_runs, is_running
+from tutorial_lib.server.plain_path import names_inside
 
 LEFTOVERS = ("logs", "records", "lab", "cache", "break_it")
 MADE = ("model_repository", "checkpoints", "exports", "solved", "backups")
@@ -88,8 +89,7 @@ def _size_mib(folder: Path) -> float:
 
 def _user_of(folder: Path) -> int:
     """A process that names the folder on its command line, such as a server with its log there; 0 if none."""
-    inside = f"{folder}/"
     for process in psutil.process_iter(["pid", "cmdline"]):
-        if any(inside in argument for argument in process.info["cmdline"] or ()):
+        if names_inside(process.info["cmdline"] or (), folder):
             return process.info["pid"]
     return 0
