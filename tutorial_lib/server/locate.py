@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutorial_lib.errors import SetupError
-from tutorial_lib.paths import CHECKOUT, workspace
+from tutorial_lib.paths import CHECKOUT, real_path, workspace
 from tutorial_lib.preflight import libpython
 
 BINARY_VARIABLE = "WORKSHOP_TRITONSERVER"
@@ -48,13 +49,13 @@ def find_installation() -> Installation:
     """
     named = os.environ.get(BINARY_VARIABLE)
     if named:
-        binary = Path(named).expanduser()
+        binary = real_path(named, f"${BINARY_VARIABLE}")
         if not (binary.is_file() and os.access(binary, os.X_OK)):
             raise SetupError(
                 f"${BINARY_VARIABLE}: found '{named}', which is not an executable file.",
                 action="Name the tritonserver binary itself, or unset the variable.",
             )
-        return _installation(binary.resolve())
+        return _installation(binary)
     if (IMAGE_ROOT / "bin" / "tritonserver").is_file():
         return _installation(IMAGE_ROOT / "bin" / "tritonserver")
     spec = importlib.util.find_spec("pytriton")
@@ -117,9 +118,28 @@ def server_environment(installation: Installation) -> dict[str, str]:
     inherited = environment.get("LD_LIBRARY_PATH")
     environment["LD_LIBRARY_PATH"] = os.pathsep.join([*folders, *([inherited] if inherited else [])])
     environment["PATH"] = os.pathsep.join([str(Path(sys.prefix) / "bin"), environment.get("PATH", os.defpath)])
+    for name in ("LD_LIBRARY_PATH", "PATH"):  # the server does not run in this folder
+        if environment.get(name):
+            environment[name] = os.pathsep.join(map(os.path.abspath, environment[name].split(os.pathsep)))
     environment.pop("PYTHONHOME", None)
     environment["PYTHONNOUSERSITE"] = "1"
     return environment
+
+
+def empty_folder() -> Path:
+    """The folder to start the server in.
+
+    Triton's Python stub imports from its working directory first: a learner's json.py or numpy.py beside
+    the notebook would take the place of the real one.
+    """
+    folder = workspace().cache / "server"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def from_here(argument: str) -> str:
+    """A flag whose path begins with ./ or ../, with that path made absolute."""
+    return re.sub(r"(?<=[=,])\.{1,2}/[^,]*", lambda found: os.path.abspath(found[0]), argument)
 
 
 def backend_directory(installation: Installation) -> Path:

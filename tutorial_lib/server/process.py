@@ -29,10 +29,17 @@ class ServerProcess:
         environment: the server's environment variables.
         log: the file its output is appended to.
         cleanup: a command to run after it has ended (such as removing a container).
+        folder: its working directory; by default this process's.
     """
 
     def __init__(
-        self, command: Sequence[str], *, environment: Mapping[str, str], log: Path, cleanup: Sequence[str] = ()
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        log: Path,
+        cleanup: Sequence[str] = (),
+        folder: Path | None = None,
     ) -> None:
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -45,6 +52,7 @@ class ServerProcess:
                 *("--", *command),
             ],
             env=dict(environment),
+            cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from tutorial_lib.errors import ModelLoadError, ServerError
-from tutorial_lib.server.control import Control
+from tutorial_lib.server.control import Control, without_credentials
 from tutorial_lib.server.health import Health, probe
 from tutorial_lib.server.log import decisive_lines
 from tutorial_lib.server.view import server_html
@@ -51,7 +51,7 @@ class Server:
         self.hardware = hardware
         self.http_url = control.url
         self.http_address = urlsplit(control.url).netloc
-        self.grpc_address = grpc_address
+        self.grpc_address = without_credentials(grpc_address)
         self.metrics_url = metrics_url
         self.repositories = repositories
         self.process = process
@@ -150,7 +150,7 @@ class Server:
     def _repr_html_(self) -> str:
         if not self.running:
             return server_html(f"{self.label} — stopped", {"log": str(self.log_path or "")}, None)
-        rows = {"HTTP": self.http_address, "gRPC": self.grpc_address, "metrics": self.metrics_url}
+        rows = {"HTTP": self.http_address, "gRPC": self.grpc_address, "metrics": without_credentials(self.metrics_url)}
         rows |= {
             "repository" if n == 0 else f"repository {n + 1}": str(path) for n, path in enumerate(self.repositories)
         }

@@ -106,7 +106,7 @@ class ServerPanel(Panel):
             if self.server is None:
                 return serve(models=[])
             if self.server.tier == "attached":
-                return serve(url=self.server.http_url)
+                return serve(url=self.server.control.given_url)
             return serve(self.server.repositories, models=self._loaded)
 
     def _look(self) -> None:
