@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shlex
 import socket
+import string
 from pathlib import Path
 
 import pytest
@@ -74,7 +76,8 @@ def test_docker_command():
     before, after = command[:image], command[image + 1 :]
     assert {"--rm", "--init", "--gpus=all", "--shm-size=1g", "stack=67108864"} <= set(before)
     assert "127.0.0.1:9000:8000" in before and "127.0.0.1:9002:8002" in before
-    assert "/home/a b/models:/models:ro" in before and "/more:/models1:ro" in before
+    assert "type=bind,source=/home/a b/models,target=/models,readonly" in before
+    assert "type=bind,source=/more,target=/models1,readonly" in before
     assert after[:3] == ["tritonserver", "--model-repository=/models", "--model-repository=/models1"]
     assert "--gpus=all" not in docker_command(OPTIONS)
 
@@ -90,9 +93,55 @@ def test_compose_is_the_same_start():
     assert service["image"] in command and service["command"] == command[command.index(service["image"]) + 1 :]
     assert service["shm_size"] == "1g" and service["ulimits"]["stack"] == 67108864
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
-    assert [volume for volume in service["volumes"] if volume not in command] == []
+    assert [(volume["source"], volume["target"]) for volume in service["volumes"]] == [
+        ("/home/a b/models", "/models"),
+        ("/more", "/models1"),
+    ]
+    assert all(volume["type"] == "bind" and volume["read_only"] for volume in service["volumes"])
     assert service["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
     assert "deploy" not in yaml.safe_load(compose_text(OPTIONS))["services"]["triton"]
+
+
+@pytest.mark.parametrize("name", ["a:b", "a,b", "a$b", 'a"b', "a=b", "$HOME,:x"])
+def test_a_repository_whose_path_means_something_to_docker(name):
+    options = ServerOptions(repositories=(Path("/m") / name,))
+    command = docker_command(options)
+    assert "-v" not in command
+    (fields,) = csv.reader([command[command.index("--mount") + 1]])  # Docker reads a mount as a line of CSV
+    assert fields == ["type=bind", f"source=/m/{name}", "target=/models", "readonly"]
+    written = yaml.safe_load(compose_text(options))["services"]["triton"]["volumes"][0]["source"]
+    assert string.Template(written).substitute() == f"/m/{name}"  # as compose replaces variables
+    assert shlex.split(shell_text(command).replace("\\\n", " ")) == command
+
+
+def test_the_same_repository_twice_is_mounted_once():
+    options = ServerOptions(repositories=(Path("/a"), Path("/a"), Path("/b")))
+    assert containers.mounts(options) == {Path("/a"): "/models", Path("/b"): "/models1"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "flag", "device"),
+    [
+        ("all", "--gpus=all", {"count": "all"}),
+        ("2", "--gpus=2", {"count": 2}),
+        (2, "--gpus=2", {"count": 2}),
+        ("device=0", "--gpus=device=0", {"device_ids": ["0"]}),
+        ("device=0,GPU-1f", '--gpus="device=0,GPU-1f"', {"device_ids": ["0", "GPU-1f"]}),
+        ('"device=0,1"', '--gpus="device=0,1"', {"device_ids": ["0", "1"]}),
+    ],
+)
+def test_gpus_as_docker_takes_them(gpus, flag, device):
+    assert flag in docker_command(OPTIONS, gpus=gpus)
+    service = yaml.safe_load(compose_text(OPTIONS, gpus=gpus))["services"]["triton"]
+    (written,) = service["deploy"]["resources"]["reservations"]["devices"]
+    assert written == {"driver": "nvidia", **device, "capabilities": ["gpu"]}
+
+
+@pytest.mark.parametrize("gpus", ["every", "0", "-1", "device=", "device=0,", "count=1", "1.5"])
+def test_gpus_that_docker_would_not_take(gpus):
+    for make in (docker_command, compose_text):
+        with pytest.raises(ServerError, match="gpus: found .*expected 'all', a number"):
+            make(OPTIONS, gpus=gpus)
 
 
 def fake_docker(folder: Path, monkeypatch, script: str) -> Path:
