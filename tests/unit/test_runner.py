@@ -156,6 +156,18 @@ def test_the_last_record_of_a_name_counts_and_the_tier_is_the_servers(tmp_path):
     assert (found.tier, found.seconds) == ("Triton 2.51.0 embedded · CPU ×2", 1.23)
 
 
+@pytest.mark.parametrize(
+    "torn", ['{"kind": "number", "name": "b", "va', '{"kind": "num{"kind": "skip", "name": "x"}\n']
+)
+def test_a_record_that_was_cut_off_costs_no_other(tmp_path, torn):
+    """A kernel killed, or a disk full, in the middle of a line."""
+    records = tmp_path / "r.jsonl"
+    records.write_text(json.dumps({"kind": "number", "name": "a", "value": 1, "unit": "", "tier": "T"}) + "\n" + torn)
+    found = entry("00_x", Outcome("failed", "killed", 1.0), records=records, files={})
+    assert list(found.numbers) == ["a"] and found.tier == "T"
+    assert [step["reason"] for step in found.skipped_steps] == [f"cut off while it was written: {torn.rstrip()}"]
+
+
 def image(text):
     return new_output("display_data", data={"image/png": text})
 
