@@ -157,12 +157,9 @@ def serve(
             print("Ctrl-C stops it.", flush=True)
             while not stopped(1.0):
                 if not server.running:
+                    problem = f"tritonserver: it has ended ({server.process.ending}); its log is {server.log_path}."
                     details = "\n".join(server.decisive_lines()) or server.log_tail(10)
-                    raise ServerError(
-                        "tritonserver: it has ended.",
-                        action=f"Its log is {server.log_path}.",
-                        details=details,
-                    )
+                    raise ServerError(problem, details=details)
             print("Stopping …", flush=True)
 
 

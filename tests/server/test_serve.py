@@ -18,6 +18,7 @@ from tutorial_lib.errors import ModelLoadError, PortInUseError, RepositoryError,
 from tutorial_lib.server import ModelNotLoaded, label, serve, servers
 from tutorial_lib.server.control import CONTROL_HEADER, Control
 from tutorial_lib.server.launch import attach
+from tutorial_lib.server.log import is_noise
 from tutorial_lib.versions import EMBEDDED_TRITON
 
 VERSION_MODEL = """
@@ -451,3 +452,25 @@ def test_credentials_of_an_attached_server_are_used_and_not_shown(shared_server,
     with pytest.raises(ServerError) as caught:
         attach(f"http://anna:secret@{shared_server.grpc_address}")
     assert "secret" not in str(caught.value)
+
+
+def test_a_server_killed_while_starting_names_the_signal(tmp_path):
+    code = write_echo(tmp_path) / "echo" / "1" / "model.py"
+    code.write_text("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n" + ECHO_MODEL)
+    with pytest.raises(
+        ServerError, match=r"ended while starting \(killed by SIGKILL, perhaps for want of memory\)"
+    ) as caught:
+        serve(tmp_path, startup_timeout_s=30)
+    assert caught.value.details and not [line for line in caught.value.details.splitlines() if is_noise(line)]
+
+
+def test_a_long_log_is_not_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("tutorial_lib.server.process.LOG_LIMIT_BYTES", 2000)
+    with serve(write_echo(tmp_path), extra_arguments=["--log-verbose=1"]) as server:
+        assert server.log_path.stat().st_size > 4000
+        text = server.process.log_text()
+        assert len(text) <= 2000 and server.log_path.read_text()[: -len(text)].endswith("\n")
+        (tmp_path / "echo" / "1" / "model.py").write_text("import nothing_of_this_name\n")
+        with pytest.raises(ModelLoadError) as caught:
+            server.load("echo")
+    assert "nothing_of_this_name" in str(caught.value)

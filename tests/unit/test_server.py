@@ -20,7 +20,7 @@ from tutorial_lib.server import container as containers
 from tutorial_lib.server.container import require_docker
 from tutorial_lib.server.health import zeros_request
 from tutorial_lib.server.locate import Installation, backend_directory, find_installation, server_environment
-from tutorial_lib.server.log import decisive_lines, without_stack
+from tutorial_lib.server.log import decisive_lines, prune, without_stack
 from tutorial_lib.server.options import address_arguments
 from tutorial_lib.server.plain_path import is_plain, plain_path
 from tutorial_lib.server.ports import choose, is_free
@@ -184,6 +184,18 @@ def test_decisive_lines_leave_noise_and_consequences_out():
     ]
     assert decisive_lines("I1130 all is well") == []
     assert decisive_lines(log.splitlines()[-1]) == ["Internal: failed to load all models"]
+
+
+def test_old_logs_of_ended_processes_are_pruned(tmp_path):
+    dead = 2**22 + 1  # above any process number
+    names = [f"triton-20260101-0000{n:02}-{dead}-{n}.log" for n in range(4)] + [f"lab-20260101-000004-{dead}.log"]
+    names += [f"triton-20260101-000005-{os.getpid()}-1.log", "notes.log"]
+    for age, name in enumerate(names):  # the first is the newest
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    prune(tmp_path, keep=2)
+    assert {path.name for path in tmp_path.iterdir()} == {*names[:2], *names[-2:]}
+    prune(tmp_path / "not there")
 
 
 def test_a_reason_without_the_stubs_stack():

@@ -21,6 +21,7 @@ from tutorial_lib.repository.layout import find_repository
 from tutorial_lib.server import container
 from tutorial_lib.server.control import CONTROL_HEADER, RESTRICT_FLAG, Control, without_credentials
 from tutorial_lib.server.locate import backend_directory, empty_folder, find_installation, from_here, server_environment
+from tutorial_lib.server.log import prune
 from tutorial_lib.server.models import check_models, model_folders, warn_of_models_not_loaded
 from tutorial_lib.server.options import MODES, ServerOptions, address_arguments
 from tutorial_lib.server.plain_path import plain_path
@@ -157,6 +158,7 @@ def _start(
     options: ServerOptions, ports: Mapping[str, int | None], tier: str, timeout_s: float, tag: str, gpus: str
 ) -> Server:
     check_models(options)
+    prune(workspace().logs)
     for attempt in range(1, START_ATTEMPTS + 1):
         chosen = choose(ports)
         number = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{next(_numbers)}"

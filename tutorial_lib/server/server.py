@@ -116,11 +116,11 @@ class Server:
         Raises:
             ModelLoadError: with Triton's reason and the decisive lines logged meanwhile.
         """
-        before = len(self.process.log_text()) if self.process else 0
+        before = self.process.log_size() if self.process else 0
         try:
             self.control.load(model)
         except ModelLoadError as error:
-            logged = decisive_lines(self.process.log_text()[before:]) if self.process else []
+            logged = decisive_lines(self.process.log_text(since=before)) if self.process else []
             # mostly the log says the same once more behind other first words
             logged = [line for line in logged if (line.partition(": ")[2] or line) not in error.problem]
             raise ModelLoadError(
