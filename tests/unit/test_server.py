@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import os
 import shlex
 import socket
@@ -269,6 +270,16 @@ def test_the_backend_directory_is_made_once_of_real_files(scratch):
     assert {"python/libtriton_python.so", "python/triton_python_backend_stub", "onnxruntime/model.py"} <= files
     assert not [path for path in folder.rglob("*") if path.is_symlink()]
     assert os.access(folder / "python" / "triton_python_backend_stub", os.X_OK)
+
+
+def test_a_full_disk_names_the_goal_and_leaves_nothing(scratch, monkeypatch):
+    def full(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source), None, str(target))
+
+    monkeypatch.setattr("shutil.copy2", full)
+    with pytest.raises(SetupError, match=rf"^{scratch.cache}/backends/.*: could not be written: its disk is full"):
+        backend_directory(find_installation())
+    assert list((scratch.cache / "backends").iterdir()) == []
 
 
 def test_an_ngc_image_is_used_as_it_is(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -164,7 +165,7 @@ def backend_directory(installation: Installation) -> Path:
         try:
             for name, path in sources.items():
                 (scratch / name).parent.mkdir(exist_ok=True)
-                shutil.copy2(path, scratch / name)
+                _copy(path, scratch / name)
             scratch.chmod(0o755)
             try:
                 scratch.rename(target)
@@ -174,3 +175,14 @@ def backend_directory(installation: Installation) -> Path:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        shutil.copy2(source, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise SetupError(
+            f"{target}: could not be written: its disk is full.", action="./workshop clean makes room, then try again."
+        ) from error
