@@ -59,6 +59,11 @@ class Workspace:
     def cache(self) -> Path:
         return self.root / "cache"
 
+    @property
+    def catch_up_lock(self) -> Path:
+        """The file that a `catch_up` under way holds locked."""
+        return self.cache / "catch_up.lock"
+
     def seed(self) -> Path:
         """Copy what the reference model repository has and this workspace lacks.
 

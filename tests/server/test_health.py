@@ -23,6 +23,13 @@ class TritonPythonModel:
             sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
 DECOUPLED = ECHO_CONFIG + "model_transaction_policy { decoupled: true }\n"
+PIPELINE = (
+    ECHO_CONFIG.replace('backend: "python"', 'platform: "ensemble"')
+    + """
+ensemble_scheduling { step [ { model_name: "many" model_version: -1
+  input_map { key: "SENT" value: "SENT" } output_map { key: "RETURNED" value: "RETURNED" } } ] }
+"""
+)
 # name: model.py, config.pbtxt
 MODELS = {
     "raises": (ECHO_MODEL.replace("answers = []", "raise ValueError('zeros are not digits')"), ECHO_CONFIG),
@@ -34,6 +41,7 @@ MODELS = {
     "sequence": (ECHO_MODEL, ECHO_CONFIG + "sequence_batching { }\n"),
     "many": (SENDS, DECOUPLED),
     "none": (SENDS.replace(f"sender.send({RESPONSE})", ""), DECOUPLED),
+    "pipeline_of_many": (ECHO_MODEL, PIPELINE),
     "many_raises": (SENDS.replace("sender = ", "raise ValueError('zeros are not digits')  # "), DECOUPLED),
     "many_silent": (SENDS.replace("sender = ", "import threading; threading.Event().wait(30)  # "), DECOUPLED),
 } | {

@@ -14,6 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from tests.notebooks.small import write
+from tutorial_lib.course.catch_up import locked
 from tutorial_lib.errors import NotebookError
 from tutorial_lib.paths import CHECKOUT, Workspace
 from tutorial_lib.runner import folders, page
@@ -334,6 +335,13 @@ def test_clean_leaves_what_a_server_uses_through_links(tmp_path, monkeypatch, ev
     kept = [path for path, reason in wanted.keep if reason == f"in use by process {server.pid}"]
     assert kept == [home.cache] + [home.model_repository] * everything
     assert [path for path, _ in wanted.remove] == [home.logs] + [beside] * everything
+
+
+def test_clean_leaves_a_catch_up_alone(tmp_path):
+    home = Workspace(tmp_path)
+    with locked(home):
+        assert plan(home).keep == [(home.cache, "a catch_up works there")] and not plan(home).remove
+    assert [path for path, _ in plan(home).remove] == [home.cache]
 
 
 def test_clean_leaves_what_a_process_uses(tmp_path):

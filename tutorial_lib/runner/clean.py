@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ def plan(home: Workspace, *, everything: bool = False) -> Plan:
         user = _user_of(folder)
         if user:
             keep.append((folder, f"in use by process {user}"))
+        elif folder == home.cache and _catching_up(home):
+            keep.append((folder, "a catch_up works there"))
         else:
             remove.append(folder)
     if not everything:
@@ -85,6 +88,18 @@ def _folders(root: Path) -> list[Path]:
 
 def _size_mib(folder: Path) -> float:
     return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir()) / 2**20
+
+
+def _catching_up(home: Workspace) -> bool:
+    """Whether some notebook's catch_up holds its lock."""
+    if not home.catch_up_lock.exists():
+        return False
+    with home.catch_up_lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _user_of(folder: Path) -> int:

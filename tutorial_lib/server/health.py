@@ -20,6 +20,7 @@ ELEMENT_BYTES = {"BOOL": 1, "BYTES": 4, "BF16": 2, "FP16": 2, "FP32": 4, "FP64":
 }
 # how Triton (2.51) itself says that the model's process is gone, in place of the model's own words
 DEAD_STUB = ("Stub process '", "is not healthy")
+DECOUPLED = "decoupled transaction policy"  # HTTP does not serve these; an ensemble may have one inside
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,16 @@ def probe(control: Control, model: str, *, grpc_address: str, timeout_s: float =
     else:
         sequence = {}
     try:
-        if config.get("model_transaction_policy", {}).get("decoupled"):
-            _stream(grpc_address, model, header["inputs"], tensors, sequence, timeout_s)
-        else:
-            header["parameters"] = sequence | {"binary_data_output": True}
+        header["parameters"] = sequence | {"binary_data_output": True}
+        try:
             control.infer_binary(model, header, b"".join(tensors), timeout_s=timeout_s)
+        except AnsweredError as error:
+            if DECOUPLED not in error.problem:
+                raise
+            _stream(grpc_address, model, header["inputs"], tensors, sequence, timeout_s)
     except AnsweredError as error:
         dead = all(words in error.problem for words in DEAD_STUB)
-        return Health(model, True, not dead, error.problem)
+        return Health(model, control.ready(model), not dead, error.problem)
     except ServerError as error:
         return Health(model, True, False, error.problem)
     return Health(model, True, True)

@@ -17,7 +17,7 @@ from tutorial_lib.errors import ServerError
 from tutorial_lib.server.control import Control
 from tutorial_lib.server.log import decisive_lines, is_noise
 
-SUPERVISOR = Path(__file__).with_name("supervisor.py")
+SUPERVISOR = Path(__file__).resolve().with_name("supervisor.py")  # a notebook may have ".." on its path
 POLL_S = 0.02
 STOP_TIMEOUT_S = 20.0
 LOG_LIMIT_BYTES = 4 * 2**20
