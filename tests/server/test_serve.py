@@ -311,11 +311,14 @@ def test_a_web_page_cannot_load_a_model(shared_server):
     assert shared_server.health("echo") and "planted" not in set(shared_server.models().name)
 
 
-def test_ones_own_restriction_takes_the_place_of_ours(tmp_path):
-    restriction = "--http-restricted-api=statistics:who=me"
-    with serve(write_echo(tmp_path), extra_arguments=[restriction]) as server:
-        assert httpx.post(f"{server.http_url}/v2/repository/index", trust_env=False).status_code == 200
+def test_ones_own_restriction_stands_beside_ours_or_takes_its_place(tmp_path):
+    repository = write_echo(tmp_path)
+    with serve(repository, extra_arguments=["--http-restricted-api=statistics:who=me"]) as server:
+        assert httpx.post(f"{server.http_url}/v2/repository/index", trust_env=False).status_code == 403
         assert httpx.get(f"{server.http_url}/v2/models/stats", trust_env=False).status_code == 403
+    ours = f"--http-restricted-api=statistics,model-repository:{'='.join(CONTROL_HEADER)}"
+    with serve(repository, extra_arguments=[ours]) as server:
+        assert server.health("echo") and server.statistics("echo")
 
 
 def test_metrics_are_where_the_server_says(shared_server):

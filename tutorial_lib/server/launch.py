@@ -164,8 +164,8 @@ def _start(
         number = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{next(_numbers)}"
         log = workspace().logs / f"triton-{number}.log"
         identity = f"c2t-{uuid.uuid4().hex}"
-        process, where = _process(options, chosen, tier, log, tag, gpus, identity)
         control = Control(f"http://{LOOPBACK}:{chosen['http']}")
+        process, where = _process(options, chosen, tier, log, tag, gpus, identity)
         try:
             process.wait_live(control, timeout_s=timeout_s, identity=identity)
             server = Server(
@@ -195,7 +195,7 @@ def _process(
         options = replace(options, models=tuple(model_folders(options)))
     given = tuple(from_here(argument) for argument in options.extra_arguments)
     own = [f"--id={identity}"]
-    if not any(argument.startswith(RESTRICT_FLAG) for argument in given):
+    if not any(argument.startswith(RESTRICT_FLAG) and "model-repository" in argument for argument in given):
         own.append(f"{RESTRICT_FLAG}=model-repository:{'='.join(CONTROL_HEADER)}")
     options = replace(options, extra_arguments=(*own, *given))
     if tier == "container":
