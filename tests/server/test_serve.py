@@ -391,8 +391,9 @@ def test_a_stray_folder_is_no_model(tmp_path):
         warnings.simplefilter("error")
         with serve(repository) as server:
             assert server.ready() and server.health("echo")
-    with pytest.warns(ModelNotLoaded, match=r"'\.ipynb_checkpoints'"), serve(repository, model_control_mode="none"):
-        pass
+    for everything in ({"model_control_mode": "none"}, {"models": ["*"]}):
+        with pytest.warns(ModelNotLoaded, match=r"'\.ipynb_checkpoints'"), serve(repository, **everything) as server:
+            assert server.health("echo")
 
 
 @pytest.mark.parametrize("mode", ["none", "poll"])

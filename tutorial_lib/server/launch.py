@@ -63,7 +63,8 @@ def serve(
 
     Args:
         repository: one model repository or several; by default the workspace's.
-        models: models to load at start (explicit mode); None loads all there are, [] none.
+        models: models to load at start (explicit mode); None loads all there are, [] none. ["*"] is Triton's
+            own "all", which takes every folder for a model, .ipynb_checkpoints too.
         url: the HTTP base of a server that runs already; then nothing is started or stopped here
             ("attached"). TRITON_GRPC_URL and TRITON_METRICS_URL may name its other two addresses.
         tier: "auto" (the Triton on this machine), "container" (the NGC image through Docker) or "attached".
@@ -191,7 +192,7 @@ def _start(
 def _process(
     options: ServerOptions, ports: Mapping[str, int], tier: str, log: Path, tag: str, gpus: str, identity: str
 ) -> tuple[ServerProcess, str]:
-    if options.models is None:  # not "*": Triton would take .ipynb_checkpoints for a model, and never be ready
+    if options.models is None:  # not "*": with a folder that is no model the server is never ready
         options = replace(options, models=tuple(model_folders(options)))
     given = tuple(from_here(argument) for argument in options.extra_arguments)
     own = [f"--id={identity}"]

@@ -10,6 +10,8 @@ from tutorial_lib.server.options import ServerOptions
 from tutorial_lib.server.server import Server
 from tutorial_lib.server.weights import require_weights
 
+ALL = ("*",)
+
 
 class ModelNotLoaded(UserWarning):
     """The server runs, but a model it was asked to load did not load."""
@@ -23,7 +25,7 @@ def model_folders(options: ServerOptions) -> dict[str, Model]:
 def check_models(options: ServerOptions) -> None:
     """Check that every model named is there, and what is to be loaded has its weights."""
     there = model_folders(options)
-    for name in there if options.models is None else options.models:
+    for name in there if options.models in (None, ALL) else options.models:
         if name not in there:
             raise RepositoryError(
                 f"model '{name}': found no such folder in {', '.join(map(str, options.repositories))}; "
@@ -45,8 +47,8 @@ def warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
     for entry in server.control.index():
         if index.get(entry["name"], {}).get("state") != "READY":
             index[entry["name"]] = entry
-    wanted = list(model_folders(options) if options.models is None else options.models)
-    if options.model_control_mode != "explicit":  # Triton takes every folder for a model
+    wanted = list(model_folders(options) if options.models in (None, ALL) else options.models)
+    if options.models == ALL or options.model_control_mode != "explicit":  # Triton takes every folder for a model
         wanted += [folder.name for path in options.repositories for folder in hidden_folders(path)]
     failed = {name: index.get(name, {}) for name in wanted if index.get(name, {}).get("state") != "READY"}
     if failed:
