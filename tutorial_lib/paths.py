@@ -100,7 +100,9 @@ def real_path(given: Path | str, subject: str, *, error: type[WorkshopError] = S
         said = str(given) if isinstance(given, (str, os.PathLike)) else repr(given)
         shown = said if len(said) <= 80 else f"{said[:40]} … {said[-20:]}"
         why = getattr(reason, "strerror", None) or str(reason).partition(" '")[0]
-        raise error(f"{subject} {shown!r}: not a path to use: {why}.", action="Give a folder's path.") from reason
+        raise error(
+            f"{subject} {shown!r}: not a path to use: {why.rstrip('.')}.", action="Give a folder's path."
+        ) from reason
     return path
 
 

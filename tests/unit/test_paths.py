@@ -27,7 +27,7 @@ def circle(tmp_path):
 def test_what_is_no_path_says_so(given):
     with pytest.raises(SetupError, match="thing .*: not a path to use: ") as caught:
         real_path(given, "thing")
-    assert len(str(caught.value)) < 250 and "expected str, bytes or os.PathLike object" not in str(caught.value)[:40]
+    assert len(str(caught.value)) < 250 and ".." not in str(caught.value)
     if given is not None:
         with pytest.raises(RepositoryError, match="not a path to use"):
             find_repository(given)
