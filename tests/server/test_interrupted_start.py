@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -28,12 +27,24 @@ def wait_for(found, timeout_s: float = STARTED_WITHIN_S):
     return value
 
 
-def started(tmp_path: Path, *arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tutorial_lib", *arguments],
-        cwd=CHECKOUT, env=os.environ | {WORKSPACE_VARIABLE: str(tmp_path / "workspace")}, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+@pytest.fixture
+def start(tmp_path):
+    """Start the command line; what a failed test leaves is killed."""
+    processes = []
+
+    def started(*arguments: str) -> subprocess.Popen:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tutorial_lib", *arguments],
+            cwd=CHECKOUT, env=os.environ | {WORKSPACE_VARIABLE: str(tmp_path / "workspace")}, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        processes.append(process)
+        return process
+
+    yield started
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 def family(process: subprocess.Popen, word: str) -> list[psutil.Process]:
@@ -46,10 +57,10 @@ def family(process: subprocess.Popen, word: str) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_server_that_is_loading(tmp_path, number, status):
+def test_a_server_that_is_loading(tmp_path, start, number, status):
     repository = write_echo(tmp_path / "models")
     (repository / "echo" / "1" / "model.py").write_text("import threading\nthreading.Event().wait(60)\n" + ECHO_MODEL)
-    process = started(tmp_path, "serve", str(repository))
+    process = start("serve", str(repository))
     below = wait_for(lambda: family(process, "triton_python_backend_stub"))
     assert below, "it never came to loading the model"
     process.send_signal(number)
@@ -58,8 +69,8 @@ def test_a_server_that_is_loading(tmp_path, number, status):
     assert wait_for(lambda: not any(child.is_running() for child in below))
 
 
-def test_a_laboratory_that_is_starting(tmp_path):
-    process = started(tmp_path, "lab", "--no-browser")
+def test_a_laboratory_that_is_starting(start):
+    process = start("lab", "--no-browser")
     below = wait_for(lambda: family(process, "jupyterlab"))
     assert below, "it never came to starting JupyterLab"
     process.send_signal(signal.SIGINT)
