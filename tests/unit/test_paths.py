@@ -8,11 +8,13 @@ import shutil
 
 import pytest
 
+from tutorial_lib.checkpoint import load_checkpoint
 from tutorial_lib.doctor import machine
 from tutorial_lib.doctor.report import Status
-from tutorial_lib.errors import RepositoryError, SetupError
+from tutorial_lib.errors import RepositoryError, SetupError, WorkshopError
+from tutorial_lib.export.onnx_file import read_onnx
 from tutorial_lib.paths import WORKSPACE_VARIABLE, atomic_write, real_path, workspace
-from tutorial_lib.repository import find_repository
+from tutorial_lib.repository import find_repository, read_config
 from tutorial_lib.server import serve
 
 
@@ -46,6 +48,13 @@ def test_links_in_a_circle(circle, monkeypatch):
     monkeypatch.setenv(WORKSPACE_VARIABLE, str(circle))
     with pytest.raises(SetupError, match="not a path to use"):
         workspace()
+
+
+@pytest.mark.parametrize("given", ["a\0b", "n" * 300])
+@pytest.mark.parametrize("read", [read_config, load_checkpoint, read_onnx])
+def test_no_path_at_all_where_a_file_is_read(read, given):
+    with pytest.raises(WorkshopError, match="null byte|too long"):
+        read(given)
 
 
 @pytest.mark.parametrize("below", ["", "deeper/still"])
