@@ -453,6 +453,7 @@ def test_credentials_of_an_attached_server_are_used_and_not_shown(shared_server,
     assert attached.control._client._build_request_auth(request) is not None
     shown = repr(attached) + attached._repr_html_() + attached.label + attached.http_url + attached.grpc_address
     assert "secret" not in shown and "anna" not in shown and attached.health("echo")
+    attached.stop()
     with pytest.raises(ServerError) as caught:
         attach(f"http://anna:secret@{shared_server.grpc_address}")
     assert "secret" not in str(caught.value)
