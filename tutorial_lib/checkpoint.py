@@ -191,8 +191,9 @@ def _bytes(path: Path, *, limit_mib: int) -> bytes:
     try:
         with path.open("rb") as file:
             content = file.read(limit_mib * _MIB + 1)
-    except OSError as error:
-        raise CheckpointError(f"checkpoint {str(path)!r}: {error.strerror or error}.", action=_AGAIN) from error
+    except (OSError, ValueError) as error:  # ValueError: no path at all
+        why = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"checkpoint {str(path)!r}: {why}.", action=_AGAIN) from error
     if len(content) > limit_mib * _MIB:
         raise CheckpointError(f"checkpoint {path.name!r}: found more than {limit_mib} MiB, expected less.")
     return content

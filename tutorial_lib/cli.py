@@ -157,12 +157,9 @@ def serve(
             print("Ctrl-C stops it.", flush=True)
             while not stopped(1.0):
                 if not server.running:
+                    problem = f"tritonserver: it has ended ({server.process.ending}); its log is {server.log_path}."
                     details = "\n".join(server.decisive_lines()) or server.log_tail(10)
-                    raise ServerError(
-                        "tritonserver: it has ended.",
-                        action=f"Its log is {server.log_path}.",
-                        details=details,
-                    )
+                    raise ServerError(problem, details=details)
             print("Stopping …", flush=True)
 
 
@@ -252,16 +249,26 @@ def clean(
 
 
 class _signalled:
-    """Inside the block SIGINT and SIGTERM are noted instead of ending the process; asked by calling."""
+    """Inside the block SIGINT and SIGTERM end a start under way; once the start is done they are noted.
+
+    Asked by calling, with the seconds to wait; the first call says that the start is done.
+    """
 
     def __enter__(self) -> Callable[[float], bool]:
         import threading
 
-        event = threading.Event()
-        self._before = {
-            number: signal.signal(number, lambda *_: event.set()) for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        return event.wait
+        self._event, self._asked = threading.Event(), False
+        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self._wait
+
+    def _note(self, number: int, _: object) -> None:
+        self._event.set()
+        if not self._asked:
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    def _wait(self, seconds: float) -> bool:
+        self._asked = True
+        return self._event.wait(seconds)
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
@@ -277,9 +284,9 @@ def main() -> None:
     except WorkshopError as error:
         _say(f"{type(error).__name__}: {error}")
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        what = error.filename or "a file"
+        what = error.filename2 or error.filename or "a file"  # the second is where a copy goes
         _say(f"The disk is full: {what} could not be written. ./workshop clean makes room.")
     sys.exit(1)
 

@@ -4,6 +4,7 @@
     ├── SetupError            the machine or the environment cannot do what was asked
     ├── ServerError           a Triton server did not start, answer or stop as asked
     │   ├── PortInUseError
+    │   ├── AnsweredError     the server answered, with an error
     │   └── ModelLoadError
     ├── RepositoryError       a model repository is not where, or not what, Triton expects
     ├── CheckpointError       a checkpoint is missing, cut or of another kind
@@ -59,6 +60,10 @@ class ServerError(WorkshopError):
 
 class PortInUseError(ServerError):
     """A port that was asked for is taken."""
+
+
+class AnsweredError(ServerError):
+    """A Triton server answered a request with an error."""
 
 
 class ModelLoadError(ServerError):

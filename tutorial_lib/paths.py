@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tutorial_lib.errors import SetupError
+from tutorial_lib.errors import SetupError, WorkshopError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = CHECKOUT / "notebooks"
@@ -58,6 +59,11 @@ class Workspace:
     def cache(self) -> Path:
         return self.root / "cache"
 
+    @property
+    def catch_up_lock(self) -> Path:
+        """The file that a `catch_up` under way holds locked."""
+        return self.cache / "catch_up.lock"
+
     def seed(self) -> Path:
         """Copy what the reference model repository has and this workspace lacks.
 
@@ -76,13 +82,37 @@ class Workspace:
         return self.model_repository
 
 
-def workspace() -> Workspace:
-    """The current workspace: `$WORKSHOP_WORKSPACE`, or `workspace/` in the checkout.
+def real_path(given: Path | str, subject: str, *, error: type[WorkshopError] = SetupError) -> Path:
+    """A path as an absolute one, without `~` and links; it need not exist.
+
+    Args:
+        given: what a person wrote.
+        subject: what it is to be, for the message.
+        error: the exception's class.
 
     Raises:
-        SetupError: the variable names the checkout itself or one of its tracked folders.
+        WorkshopError: of that class: there can be no such path, or it may not be looked at.
     """
-    root = Path(os.environ.get(WORKSPACE_VARIABLE) or CHECKOUT / "workspace").expanduser().resolve()
+    try:
+        path = Path(given).expanduser().resolve()
+        path.exists()  # a name can be too long, or in a folder that is closed
+    except (TypeError, ValueError, RuntimeError, OSError) as reason:  # RuntimeError: ~nobody, or links in a circle
+        said = str(given) if isinstance(given, (str, os.PathLike)) else repr(given)
+        shown = said if len(said) <= 80 else f"{said[:40]} … {said[-20:]}"
+        why = getattr(reason, "strerror", None) or str(reason).partition(" '")[0]
+        raise error(
+            f"{subject} {shown!r}: not a path to use: {why.rstrip('.')}.", action="Give a folder's path."
+        ) from reason
+    return path
+
+
+def workspace_root() -> Path:
+    """Where the workspace is or will be: `$WORKSHOP_WORKSPACE`, or `workspace/` in the checkout.
+
+    Raises:
+        SetupError: the variable names a file, the checkout itself or one of its tracked folders.
+    """
+    root = real_path(os.environ.get(WORKSPACE_VARIABLE) or CHECKOUT / "workspace", WORKSPACE_VARIABLE)
     tracked = next((folder for folder in _TRACKED if root.is_relative_to(folder)), None)
     if root == CHECKOUT or CHECKOUT.is_relative_to(root) or tracked:
         raise SetupError(
@@ -90,7 +120,29 @@ def workspace() -> Workspace:
             f"{tracked or CHECKOUT} is the course itself, which nothing may write into.",
             action="Name another folder, such as workspace-anna, or leave the variable out.",
         )
-    root.mkdir(parents=True, exist_ok=True)
+    file = next((path for path in (root, *root.parents) if path.exists() and not path.is_dir()), None)
+    if file:
+        raise SetupError(
+            f"{WORKSPACE_VARIABLE}: found {root}, but {file} is a file; expected a folder, or one that can be made.",
+            action="Name another folder, such as workspace-anna, or leave the variable out.",
+        )
+    return root
+
+
+def workspace() -> Workspace:
+    """The current workspace; its folder is made if it is missing.
+
+    Raises:
+        SetupError: its path is none, or it cannot be made.
+    """
+    root = workspace_root()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError(
+            f"workspace {root}: cannot be made: {error.strerror}.",
+            action=f"Name a folder of yours in {WORKSPACE_VARIABLE}.",
+        ) from error
     return Workspace(root)
 
 
@@ -123,5 +175,9 @@ def atomic_write(path: Path) -> Iterator[Path]:
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
         os.replace(temporary, path)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # what is copied is not what is full
+            error.filename, error.filename2 = str(path), None
+        raise
     finally:
         temporary.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from tutorial_lib.server import ServerOptions, compose_text
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 # what Triton itself, not this project, says; each stands in a case's observed.txt or in the server tests
-TRITONS_OWN = ("Stub process", "unexpected shape for input")
+TRITONS_OWN = ("Stub process", "This API is restricted", "unexpected shape for input")
 
 
 def text_of(name: str) -> str:

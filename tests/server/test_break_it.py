@@ -248,6 +248,15 @@ def test_a_fault_in_the_start_is_mended_in_the_start(space, plant, capsys):
     assert not faulty.running, "a server that a lab started in its own way is not left behind"
 
 
+def test_a_fault_in_a_start_that_loads_everything(space, plant, capsys):
+    plant(start={"model_control_mode": "none", "extra_arguments": ("--log-verbosity=1",)})
+    lab = break_it("planted")
+    assert "unrecognized option '--log-verbosity=1'" in capsys.readouterr().out
+    lab.start["extra_arguments"] = ()
+    fixed()
+    assert "✓ Right" in capsys.readouterr().out
+
+
 def test_a_fault_that_does_not_show_here_is_skipped(space, plant, capsys):
     fault = plant()
     break_it("planted")

@@ -15,7 +15,7 @@ from tests.server.conftest import write_echo
 from tutorial_lib.server import serve
 
 STAND_IN = """#!{python}
-import os, sys
+import csv, os, sys
 arguments = sys.argv[1:]
 with open({calls!r}, "a") as calls:
     print(*arguments, file=calls)
@@ -25,7 +25,9 @@ from tutorial_lib.server.locate import backend_directory, find_installation, ser
 after = arguments[arguments.index("tritonserver") + 1 :]
 values = dict(zip(arguments, arguments[1:]))
 published = [b.split(":") for a, b in zip(arguments, arguments[1:]) if a == "-p"]
-host, _, inside = [b for a, b in zip(arguments, arguments[1:]) if a == "-v"][0].rpartition(":ro")[0].rpartition(":")
+(mount,) = [next(csv.reader([b])) for a, b in zip(arguments, arguments[1:]) if a == "--mount"]  # as Docker reads it
+parts = dict(part.partition("=")[::2] for part in mount)
+host, inside = parts["source"], parts["target"]
 names = {{"8000": "http", "8001": "grpc", "8002": "metrics"}}
 flags = [f"--{{names[port]}}-port={{outside}}" for _, outside, port in published]
 flags += [f"--{{name}}-address=127.0.0.1" for name in names.values()]
@@ -47,13 +49,13 @@ def calls(tmp_path, monkeypatch):
 
 
 def test_a_container_is_started_asked_stopped_and_removed(tmp_path, calls):
-    repository = write_echo(tmp_path / "models")
+    repository = write_echo(tmp_path / "a:b,c$d")
     with serve(repository, tier="container", models=["echo"]) as server:
         assert server.tier == "container" and "container" in server.label
         assert server.health("echo")
         assert serve(repository, tier="container", models=["echo"]) is server
     run, remove = [line for line in calls.read_text().splitlines() if line.startswith(("run", "rm"))]
     name = next(word.partition("=")[2] for word in run.split() if word.startswith("--name="))
-    assert f"{repository}:/models:ro" in run and "--load-model=echo" in run
+    assert f'type=bind,"source={repository}",target=/models,readonly' in run and "--load-model=echo" in run
     assert remove == f"rm --force {name}"
     assert not server.running

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import subprocess
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -14,8 +16,9 @@ import pytest
 from tests.server.conftest import ECHO_MODEL, save_double, write_echo
 from tutorial_lib.errors import ModelLoadError, PortInUseError, RepositoryError, ServerError, SetupError
 from tutorial_lib.server import ModelNotLoaded, label, serve, servers
-from tutorial_lib.server.control import Control
+from tutorial_lib.server.control import CONTROL_HEADER, Control
 from tutorial_lib.server.launch import attach
+from tutorial_lib.server.log import is_noise
 from tutorial_lib.versions import EMBEDDED_TRITON
 
 VERSION_MODEL = """
@@ -290,6 +293,34 @@ def test_a_learner_may_turn_warnings_into_errors(tmp_path):
     assert label()
 
 
+def test_a_web_page_cannot_load_a_model(shared_server):
+    """What a page's script can send without the server's consent: a POST of plain text, from anywhere."""
+    url = f"{shared_server.http_url}/v2/repository"
+    page = {"Origin": "http://example.org", "Content-Type": "text/plain"}
+    code = base64.b64encode(ECHO_MODEL.encode()).decode()
+    bodies = {
+        f"{url}/index": {},
+        f"{url}/models/echo/unload": {},
+        f"{url}/models/planted/load": {"parameters": {"config": '{"backend":"python"}', "file:1/model.py": code}},
+    }
+    for address, body in bodies.items():
+        refused = httpx.post(address, json=body, headers=page, trust_env=False)
+        assert refused.status_code == 403 and "restricted" in refused.text
+        asked = httpx.options(address, headers=page | {"Access-Control-Request-Headers": CONTROL_HEADER[0]})
+        assert asked.status_code != 200 and "access-control-allow-headers" not in asked.headers
+    assert shared_server.health("echo") and "planted" not in set(shared_server.models().name)
+
+
+def test_ones_own_restriction_stands_beside_ours_or_takes_its_place(tmp_path):
+    repository = write_echo(tmp_path)
+    with serve(repository, extra_arguments=["--http-restricted-api=statistics:who=me"]) as server:
+        assert httpx.post(f"{server.http_url}/v2/repository/index", trust_env=False).status_code == 403
+        assert httpx.get(f"{server.http_url}/v2/models/stats", trust_env=False).status_code == 403
+    ours = f"--http-restricted-api=statistics,model-repository:{'='.join(CONTROL_HEADER)}"
+    with serve(repository, extra_arguments=[ours]) as server:
+        assert server.health("echo") and server.statistics("echo")
+
+
 def test_metrics_are_where_the_server_says(shared_server):
     assert "nv_inference_request_success" in httpx.get(shared_server.metrics_url, trust_env=False).text
 
@@ -331,3 +362,120 @@ def test_weights_may_be_a_link_to_elsewhere(tmp_path):
     (tmp_path / "models" / "double" / "1" / "model.onnx").symlink_to(weights)
     with serve(tmp_path / "models") as server:
         assert server.health("double")
+
+
+def test_modules_beside_the_notebook_are_not_the_servers(tmp_path, monkeypatch):
+    for name in ("json", "numpy", "triton_python_backend_utils"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('a learner wrote this for something else')")
+    write_echo(tmp_path / "models")
+    monkeypatch.chdir(tmp_path)
+    with serve("models", startup_timeout_s=20) as server:
+        assert server.health("echo") and server.repositories == (tmp_path / "models",)
+
+
+def test_relative_paths_are_taken_from_here(tmp_path, monkeypatch):
+    write_echo(tmp_path / "models")
+    monkeypatch.chdir(tmp_path)
+    trace = "--trace-config=triton,file=./trace.json", "--trace-config=rate=1", "--trace-config=level=TIMESTAMPS"
+    with serve("models", extra_arguments=trace) as server:
+        assert server.health("echo")
+    assert list(tmp_path.glob("trace.json*"))
+
+
+def test_a_stray_folder_is_no_model(tmp_path):
+    """Jupyter makes .ipynb_checkpoints wherever a file is opened; for --load-model=* it is a model that fails."""
+    repository = write_echo(tmp_path)
+    for name in (".ipynb_checkpoints", "__pycache__"):
+        (repository / name).mkdir()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with serve(repository) as server:
+            assert server.ready() and server.health("echo")
+    for everything in ({"model_control_mode": "none"}, {"models": ["*"]}):
+        with pytest.warns(ModelNotLoaded, match=r"'\.ipynb_checkpoints'"), serve(repository, **everything) as server:
+            assert server.health("echo")
+
+
+@pytest.mark.parametrize("mode", ["none", "poll"])
+def test_models_named_without_explicit_control(tmp_path, mode):
+    with pytest.raises(ServerError, match=f"model_control_mode '{mode}', which loads all"):
+        serve(write_echo(tmp_path), models=["echo"], model_control_mode=mode)
+
+
+def test_the_same_repository_twice_is_one(tmp_path):
+    repository = write_echo(tmp_path / "models")
+    (tmp_path / "link").symlink_to(repository)
+    with serve([repository, tmp_path / "link", f"{repository}/../models"]) as server:
+        assert server.repositories == (repository,) and server.health("echo")
+
+
+@pytest.mark.parametrize("name", ["a+b", "a@b", "a=b", "a,b", "a:b", "a%b"])
+def test_a_model_name_that_no_address_holds_is_refused(tmp_path, shared_server, name):
+    with pytest.raises(RepositoryError, match="its name has a space, or"):
+        serve(write_echo(tmp_path, name))
+    for ask in (shared_server.load, shared_server.unload, shared_server.health, shared_server.ready):
+        with pytest.raises(ServerError, match="not a name that an address can hold"):
+            ask(name)
+
+
+def test_load_on_a_server_that_has_stopped_says_so(tmp_path):
+    server = serve(write_echo(tmp_path))
+    server.stop()
+    with pytest.raises(ServerError, match=r"was stopped\. Start it again with serve") as caught:
+        server.load("echo")
+    assert not isinstance(caught.value, ModelLoadError)
+
+
+def test_a_start_does_not_keep_others_waiting(tmp_path):
+    """While one server loads for seconds, other threads ask for the label and start theirs."""
+    slow = write_echo(tmp_path / "slow")
+    go = tmp_path / "go"
+    wait = f"import os, threading\nwhile not os.path.exists({str(go)!r}):\n    threading.Event().wait(0.05)\n"
+    (slow / "echo" / "1" / "model.py").write_text(wait + ECHO_MODEL)
+    with ThreadPoolExecutor() as pool:
+        starting = [pool.submit(serve, slow) for _ in range(2)]
+        try:
+            pool.submit(label).result(timeout=5)
+            with pool.submit(serve, write_echo(tmp_path / "other")).result(timeout=20) as other:
+                assert other in servers() and not any(start.done() for start in starting)
+        finally:
+            go.touch()
+        first, second = (start.result(timeout=30) for start in starting)
+    with first:
+        assert first is second and first.health("echo")
+
+
+def test_credentials_of_an_attached_server_are_used_and_not_shown(shared_server, monkeypatch):
+    monkeypatch.setenv("TRITON_GRPC_URL", f"grpc://anna:secret@{shared_server.grpc_address}")
+    monkeypatch.setenv("TRITON_METRICS_URL", shared_server.metrics_url.replace("//", "//anna:secret@"))
+    attached = attach(f"http://anna:secret@{shared_server.http_address}")
+    request = attached.control._client.build_request("GET", "/v2")
+    assert attached.control._client._build_request_auth(request) is not None
+    shown = repr(attached) + attached._repr_html_() + attached.label + attached.http_url + attached.grpc_address
+    assert "secret" not in shown and "anna" not in shown and attached.health("echo")
+    attached.stop()
+    with pytest.raises(ServerError) as caught:
+        attach(f"http://anna:secret@{shared_server.grpc_address}")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_killed_while_starting_names_the_signal(tmp_path):
+    code = write_echo(tmp_path) / "echo" / "1" / "model.py"
+    code.write_text("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n" + ECHO_MODEL)
+    with pytest.raises(
+        ServerError, match=r"ended while starting \(killed by SIGKILL, perhaps for want of memory\)"
+    ) as caught:
+        serve(tmp_path, startup_timeout_s=30)
+    assert caught.value.details and not [line for line in caught.value.details.splitlines() if is_noise(line)]
+
+
+def test_a_long_log_is_not_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("tutorial_lib.server.process.LOG_LIMIT_BYTES", 2000)
+    with serve(write_echo(tmp_path), extra_arguments=["--log-verbose=1"]) as server:
+        assert server.log_path.stat().st_size > 4000
+        text = server.process.log_text()
+        assert len(text) <= 2000 and server.log_path.read_text()[: -len(text)].endswith("\n")
+        (tmp_path / "echo" / "1" / "model.py").write_text("import nothing_of_this_name\n")
+        with pytest.raises(ModelLoadError) as caught:
+            server.load("echo")
+    assert "nothing_of_this_name" in str(caught.value)

@@ -88,6 +88,11 @@ def test_a_wrong_mode_is_refused():
             1,
         ),
         (OSError(errno.ENOSPC, "No space left", "/x/report.json"), "The disk is full: /x/report.json", 1),
+        (
+            OSError(errno.ENOSPC, "No space left", "/source", None, "/goal"),
+            "The disk is full: /goal could not be written",
+            1,
+        ),
         (KeyboardInterrupt(), "", 130),
     ],
 )

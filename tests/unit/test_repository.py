@@ -50,6 +50,12 @@ def test_one_level_off(repository, below, says):
         find_repository(repository / below)
 
 
+def test_a_stray_configuration_beside_the_models(repository):
+    (repository / "config.pbtxt").write_text('backend: "python"')
+    assert find_repository(repository) == repository.resolve()
+    assert [model.name for model in models_of(repository)] == ["net"]
+
+
 def test_empty(tmp_path):
     with pytest.raises(RepositoryError, match="holds no model folder"):
         find_repository(tmp_path)

@@ -217,7 +217,11 @@ def test_refused_while_a_server_of_the_workspace_runs(space, tmp_path):
     (space.root / "scratch_04").mkdir()
     before = tree(space.root)
     plan = plan_reset("06")
-    for folder, refused in ((space.model_repository, True), (tmp_path / "another", False), (space.runs / "1", False)):
+    links = tmp_path / "to the repository", tmp_path / "to a run"  # a path with a space reaches a server as a link
+    for link, target in zip(links, (space.model_repository, space.runs / "1"), strict=True):
+        link.symlink_to(target)
+    cases = ((space.model_repository, True), (links[0], True), (tmp_path / "another", False))
+    for folder, refused in (*cases, (space.runs / "1", False), (links[1], False)):
         # a process under Triton's name that waits until its input is closed
         command = ["tritonserver", "-S", "-c", "import sys; sys.stdin.read()", f"--model-repository={folder}"]
         with subprocess.Popen(command, executable=sys.executable, stdin=subprocess.PIPE) as server:

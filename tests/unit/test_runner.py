@@ -14,6 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from tests.notebooks.small import write
+from tutorial_lib.course.catch_up import locked
 from tutorial_lib.errors import NotebookError
 from tutorial_lib.paths import CHECKOUT, Workspace
 from tutorial_lib.runner import folders, page
@@ -23,6 +24,7 @@ from tutorial_lib.runner.notebook import Outcome
 from tutorial_lib.runner.parameters import check_parameters
 from tutorial_lib.runner.report import Entry, Report, entry
 from tutorial_lib.runner.selection import select
+from tutorial_lib.server.plain_path import plain_path
 
 PASSED = {"MODE": "quick", "TRITON_URL": "", "REPOSITORY": "", "SEED": 0}
 
@@ -153,6 +155,18 @@ def test_the_last_record_of_a_name_counts_and_the_tier_is_the_servers(tmp_path):
     assert found.numbers == {"a": {"value": 2, "unit": "ms", "tier": "Triton 2.51.0 embedded · CPU ×2"}}
     assert found.skipped_steps == [{"step": "gpu", "reason": "none here"}]
     assert (found.tier, found.seconds) == ("Triton 2.51.0 embedded · CPU ×2", 1.23)
+
+
+@pytest.mark.parametrize(
+    "torn", ['{"kind": "number", "name": "b", "va', '{"kind": "num{"kind": "skip", "name": "x"}\n']
+)
+def test_a_record_that_was_cut_off_costs_no_other(tmp_path, torn):
+    """A kernel killed, or a disk full, in the middle of a line."""
+    records = tmp_path / "r.jsonl"
+    records.write_text(json.dumps({"kind": "number", "name": "a", "value": 1, "unit": "", "tier": "T"}) + "\n" + torn)
+    found = entry("00_x", Outcome("failed", "killed", 1.0), records=records, files={})
+    assert list(found.numbers) == ["a"] and found.tier == "T"
+    assert [step["reason"] for step in found.skipped_steps] == [f"cut off while it was written: {torn.rstrip()}"]
 
 
 def image(text):
@@ -304,6 +318,30 @@ def test_clean_takes_leftovers_and_leaves_what_people_made(tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "model_repository", "my-own", "runs"]
     carry_out(plan(home, everything=True), home)
     assert [path.name for path in tmp_path.iterdir()] == ["my-own"]
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_clean_leaves_what_a_server_uses_through_links(tmp_path, monkeypatch, everything):
+    """With a space in its path a server gets links: only they are on its command line."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    home = Workspace(tmp_path / "my workspace")
+    backends, beside = home.cache / "backends" / "1f", home.root / "exports"
+    for folder in (backends, home.model_repository, home.logs, beside):
+        folder.mkdir(parents=True)
+    code = "import sys; sys.stdin.read()"
+    flags = [f"--backend-directory={plain_path(backends)}", f"--model-repository={plain_path(home.model_repository)}"]
+    with subprocess.Popen([sys.executable, "-c", code, *flags], stdin=subprocess.PIPE) as server:
+        wanted = plan(home, everything=everything)
+    kept = [path for path, reason in wanted.keep if reason == f"in use by process {server.pid}"]
+    assert kept == [home.cache] + [home.model_repository] * everything
+    assert [path for path, _ in wanted.remove] == [home.logs] + [beside] * everything
+
+
+def test_clean_leaves_a_catch_up_alone(tmp_path):
+    home = Workspace(tmp_path)
+    with locked(home):
+        assert plan(home).keep == [(home.cache, "a catch_up works there")] and not plan(home).remove
+    assert [path for path, _ in plan(home).remove] == [home.cache]
 
 
 def test_clean_leaves_what_a_process_uses(tmp_path):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import errno
 import os
 import shlex
 import socket
+import string
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from tutorial_lib.server import container as containers
 from tutorial_lib.server.container import require_docker
 from tutorial_lib.server.health import zeros_request
 from tutorial_lib.server.locate import Installation, backend_directory, find_installation, server_environment
-from tutorial_lib.server.log import decisive_lines, without_stack
+from tutorial_lib.server.log import decisive_lines, prune, without_stack
 from tutorial_lib.server.options import address_arguments
 from tutorial_lib.server.plain_path import is_plain, plain_path
 from tutorial_lib.server.ports import choose, is_free
@@ -74,7 +77,8 @@ def test_docker_command():
     before, after = command[:image], command[image + 1 :]
     assert {"--rm", "--init", "--gpus=all", "--shm-size=1g", "stack=67108864"} <= set(before)
     assert "127.0.0.1:9000:8000" in before and "127.0.0.1:9002:8002" in before
-    assert "/home/a b/models:/models:ro" in before and "/more:/models1:ro" in before
+    assert "type=bind,source=/home/a b/models,target=/models,readonly" in before
+    assert "type=bind,source=/more,target=/models1,readonly" in before
     assert after[:3] == ["tritonserver", "--model-repository=/models", "--model-repository=/models1"]
     assert "--gpus=all" not in docker_command(OPTIONS)
 
@@ -90,9 +94,55 @@ def test_compose_is_the_same_start():
     assert service["image"] in command and service["command"] == command[command.index(service["image"]) + 1 :]
     assert service["shm_size"] == "1g" and service["ulimits"]["stack"] == 67108864
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
-    assert [volume for volume in service["volumes"] if volume not in command] == []
+    assert [(volume["source"], volume["target"]) for volume in service["volumes"]] == [
+        ("/home/a b/models", "/models"),
+        ("/more", "/models1"),
+    ]
+    assert all(volume["type"] == "bind" and volume["read_only"] for volume in service["volumes"])
     assert service["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
     assert "deploy" not in yaml.safe_load(compose_text(OPTIONS))["services"]["triton"]
+
+
+@pytest.mark.parametrize("name", ["a:b", "a,b", "a$b", 'a"b', "a=b", "$HOME,:x"])
+def test_a_repository_whose_path_means_something_to_docker(name):
+    options = ServerOptions(repositories=(Path("/m") / name,))
+    command = docker_command(options)
+    assert "-v" not in command
+    (fields,) = csv.reader([command[command.index("--mount") + 1]])  # Docker reads a mount as a line of CSV
+    assert fields == ["type=bind", f"source=/m/{name}", "target=/models", "readonly"]
+    written = yaml.safe_load(compose_text(options))["services"]["triton"]["volumes"][0]["source"]
+    assert string.Template(written).substitute() == f"/m/{name}"  # as compose replaces variables
+    assert shlex.split(shell_text(command).replace("\\\n", " ")) == command
+
+
+def test_the_same_repository_twice_is_mounted_once():
+    options = ServerOptions(repositories=(Path("/a"), Path("/a"), Path("/b")))
+    assert containers.mounts(options) == {Path("/a"): "/models", Path("/b"): "/models1"}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "flag", "device"),
+    [
+        ("all", "--gpus=all", {"count": "all"}),
+        ("2", "--gpus=2", {"count": 2}),
+        (2, "--gpus=2", {"count": 2}),
+        ("device=0", "--gpus=device=0", {"device_ids": ["0"]}),
+        ("device=0,GPU-1f", '--gpus="device=0,GPU-1f"', {"device_ids": ["0", "GPU-1f"]}),
+        ('"device=0,1"', '--gpus="device=0,1"', {"device_ids": ["0", "1"]}),
+    ],
+)
+def test_gpus_as_docker_takes_them(gpus, flag, device):
+    assert flag in docker_command(OPTIONS, gpus=gpus)
+    service = yaml.safe_load(compose_text(OPTIONS, gpus=gpus))["services"]["triton"]
+    (written,) = service["deploy"]["resources"]["reservations"]["devices"]
+    assert written == {"driver": "nvidia", **device, "capabilities": ["gpu"]}
+
+
+@pytest.mark.parametrize("gpus", ["every", "0", "-1", "device=", "device=0,", "count=1", "1.5"])
+def test_gpus_that_docker_would_not_take(gpus):
+    for make in (docker_command, compose_text):
+        with pytest.raises(ServerError, match="gpus: found .*expected 'all', a number"):
+            make(OPTIONS, gpus=gpus)
 
 
 def fake_docker(folder: Path, monkeypatch, script: str) -> Path:
@@ -135,6 +185,18 @@ def test_decisive_lines_leave_noise_and_consequences_out():
     ]
     assert decisive_lines("I1130 all is well") == []
     assert decisive_lines(log.splitlines()[-1]) == ["Internal: failed to load all models"]
+
+
+def test_old_logs_of_ended_processes_are_pruned(tmp_path):
+    dead = 2**22 + 1  # above any process number
+    names = [f"triton-20260101-0000{n:02}-{dead}-{n}.log" for n in range(4)] + [f"lab-20260101-000004-{dead}.log"]
+    names += [f"triton-20260101-000005-{os.getpid()}-1.log", "notes.log"]
+    for age, name in enumerate(names):  # the first is the newest
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    prune(tmp_path, keep=2)
+    assert {path.name for path in tmp_path.iterdir()} == {*names[:2], *names[-2:]}
+    prune(tmp_path / "not there")
 
 
 def test_a_reason_without_the_stubs_stack():
@@ -208,6 +270,16 @@ def test_the_backend_directory_is_made_once_of_real_files(scratch):
     assert {"python/libtriton_python.so", "python/triton_python_backend_stub", "onnxruntime/model.py"} <= files
     assert not [path for path in folder.rglob("*") if path.is_symlink()]
     assert os.access(folder / "python" / "triton_python_backend_stub", os.X_OK)
+
+
+def test_a_full_disk_names_the_goal_and_leaves_nothing(scratch, monkeypatch):
+    def full(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source), None, str(target))
+
+    monkeypatch.setattr("shutil.copy2", full)
+    with pytest.raises(SetupError, match=rf"^{scratch.cache}/backends/.*: could not be written: its disk is full"):
+        backend_directory(find_installation())
+    assert list((scratch.cache / "backends").iterdir()) == []
 
 
 def test_an_ngc_image_is_used_as_it_is(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
 
 import ipywidgets
 import nbformat
@@ -13,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from tutorial_lib.course.progress import COLUMNS, NOT_ATTEMPTED, RIGHT, WRONG
 from tutorial_lib.errors import ModelLoadError, ServerError
+from tutorial_lib.server.health import Health
 from tutorial_lib.widgets import (
     PredictionPanel,
     ProgressPanel,
@@ -71,7 +71,7 @@ class FakeServer:
         self.control.states[model] = "UNAVAILABLE"
 
     def health(self, model):
-        return SimpleNamespace(detail="stub died", __bool__=lambda: False) if model == "dead" else True
+        return Health(model, ready=True, answers=True)
 
     def stop(self):
         self.control.closed = True

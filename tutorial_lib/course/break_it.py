@@ -64,6 +64,11 @@ class Lab:
         """Whether anything differs from the broken state."""
         return self.start != self.fault.start or not self.model.is_dir() or contents(self.model) != self._broken
 
+    @property
+    def _explicit(self) -> bool:
+        """Whether the server loads a model only when asked to, which is left to `_load`."""
+        return self.start.get("model_control_mode", "explicit") == "explicit"
+
     def ask(self) -> Finding | None:
         """Load the model again, as it lies there now, and ask the server; None when all is well.
 
@@ -75,7 +80,7 @@ class Lab:
         if self.fault.start or self.server is None:
             self.stop()
             try:
-                self.server = serve(self.repository, **{"models": [], **self.start})
+                self.server = serve(self.repository, **(({"models": []} if self._explicit else {}) | self.start))
             except (WorkshopError, TypeError) as error:
                 if not self.fault.start:
                     raise
@@ -100,7 +105,7 @@ class Lab:
             self.server = None
 
     def _load(self) -> Finding | None:
-        if self.start.get("model_control_mode", "explicit") != "explicit":
+        if not self._explicit:
             return None  # this server loads everything at its start
         self.server.unload(MODEL_NAME)  # a version that still runs would answer in place of one that does not load
         try:

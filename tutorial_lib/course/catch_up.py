@@ -95,7 +95,7 @@ def step_number(step: str | int) -> int:
 def locked(space: Workspace) -> Iterator[None]:
     """One catch-up per workspace; the lock goes with the process, however it ends."""
     space.cache.mkdir(parents=True, exist_ok=True)
-    with (space.cache / "catch_up.lock").open("w") as file:
+    with space.catch_up_lock.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from tutorial_lib.paths import atomic_write, workspace
+from tutorial_lib.paths import atomic_write, real_path, workspace
 
 PROGRESS_VARIABLE = "WORKSHOP_PROGRESS"
 VERSION = 1
@@ -35,7 +35,7 @@ _said: set[str] = set()
 def progress_path() -> Path:
     """The learner's progress file; it need not exist yet."""
     given = os.environ.get(PROGRESS_VARIABLE)
-    return Path(given).expanduser().absolute() if given else workspace().root / "progress.json"
+    return real_path(given, PROGRESS_VARIABLE) if given else workspace().root / "progress.json"
 
 
 def note_wrong(exercise: str) -> int:

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tutorial_lib.paths import workspace
+from tutorial_lib.paths import real_path, workspace
 
 RECORDS_VARIABLE = "WORKSHOP_RECORDS"
 
@@ -29,7 +29,8 @@ class NotebookSkipped(Exception):
 
 def records_path() -> Path:
     """The file that `record` and `skip` append to."""
-    return Path(os.environ.get(RECORDS_VARIABLE) or workspace().root / "records" / "session.jsonl")
+    given = os.environ.get(RECORDS_VARIABLE)
+    return real_path(given, RECORDS_VARIABLE) if given else workspace().root / "records" / "session.jsonl"
 
 
 def record(name: str, value: Value, unit: str = "", *, tier: str | None = None) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tutorial_lib.course.manifest import Manifest, sha256_of
 from tutorial_lib.course.parts import PARTS, State
 from tutorial_lib.errors import SetupError
 from tutorial_lib.paths import REFERENCE_REPOSITORY, Workspace, reference_files, workspace
+from tutorial_lib.server.plain_path import names_inside
 
 _CACHES = ("__pycache__",)  # made by running a model, and nobody's work
 _SERVERS = ("tritonserver", "supervisor.py")
@@ -111,13 +111,10 @@ def refuse_running_servers(space: Workspace) -> None:
     Raises:
         SetupError: with the process of each.
     """
-    inside, runs = f"{space.root}{os.sep}", f"{space.runs}{os.sep}"
     found = []
     for process in psutil.process_iter(["pid", "cmdline"]):
-        words = process.info["cmdline"] or ()
-        if any(Path(word).name in _SERVERS for word in words[:4]) and any(
-            inside in word and runs not in word for word in words
-        ):
+        words = [word for word in process.info["cmdline"] or () if not names_inside([word], space.runs)]
+        if any(Path(word).name in _SERVERS for word in words[:4]) and names_inside(words, space.root):
             found.append(process.info["pid"])
     if found:
         raise SetupError(

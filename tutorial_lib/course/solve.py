@@ -16,7 +16,7 @@ from nbformat.v4 import new_markdown_cell
 
 from tutorial_lib.course.solutions import exercises
 from tutorial_lib.errors import NotebookError
-from tutorial_lib.paths import NOTEBOOKS, atomic_write, workspace
+from tutorial_lib.paths import NOTEBOOKS, atomic_write, real_path, workspace
 from tutorial_lib.runner.selection import select
 
 FOLDER = "solved"
@@ -138,7 +138,7 @@ def _output(output: Path | None, source: Path, folder: Path) -> Path:
     """Where the copy goes; never among the learner's notebooks."""
     if output is None:
         return workspace().root / FOLDER / source.name
-    path = Path(output).expanduser().absolute()
+    path = real_path(output, "output", error=NotebookError)
     if path.is_dir():
         path = path / source.name
     if path.suffix != ".ipynb":
@@ -146,7 +146,7 @@ def _output(output: Path | None, source: Path, folder: Path) -> Path:
             f"output {str(output)!r}: expected a name that ends in .ipynb, or a folder that is there.",
             action=f"Write {path.with_suffix('.ipynb').name!r}, or leave --output out.",
         )
-    inside = [home for home in (folder.resolve(), NOTEBOOKS) if path.resolve().is_relative_to(home)]
+    inside = [home for home in (folder.resolve(), NOTEBOOKS) if path.is_relative_to(home)]
     if inside:
         raise NotebookError(
             f"output {path}: it lies among the notebooks of the course, which stay as you left them.",

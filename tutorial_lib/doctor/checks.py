@@ -18,6 +18,7 @@ CHECKS: tuple[Callable[[], CheckResult], ...] = (
     machine.processors,
     machine.memory,
     machine.shared_memory,
+    machine.workspace_folder,
     machine.disk,
     machine.triton_ports,
     machine.jupyter_port,

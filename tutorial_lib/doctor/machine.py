@@ -10,7 +10,8 @@ import psutil
 
 from tutorial_lib.doctor.check import Verdict, check
 from tutorial_lib.doctor.report import Status
-from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
+from tutorial_lib.errors import SetupError
+from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE, workspace_root
 from tutorial_lib.server.ports import is_free, owner
 from tutorial_lib.versions import cpu_count
 
@@ -64,10 +65,22 @@ def shared_memory() -> Verdict:
     return Status.OK, found
 
 
+@check("workspace")
+def workspace_folder() -> Verdict:
+    """A folder that can be, or is, the learner's own."""
+    try:
+        return Status.OK, str(workspace_root())
+    except SetupError as error:
+        return Status.FAIL, error.problem, error.action
+
+
 @check("disk")
 def disk() -> Verdict:
     """Room where the workspace is."""
-    folder = Path(os.environ.get(WORKSPACE_VARIABLE) or CHECKOUT).expanduser().absolute()
+    try:
+        folder = workspace_root()
+    except SetupError:  # said by the check above
+        folder = CHECKOUT
     while not folder.exists():  # a workspace yet to be made is on its parent's disk
         folder = folder.parent
     free = shutil.disk_usage(folder).free

@@ -92,10 +92,9 @@ def read_onnx(path: Path) -> onnx.ModelProto:
     path = Path(path)
     try:
         model = onnx.load(path, load_external_data=False)
-    except OSError as error:
-        raise ExportError(
-            f"ONNX file {str(path)!r}: {error.strerror or error}.", action="Export it first (notebook 02)."
-        ) from error
+    except (OSError, ValueError) as error:  # ValueError: no path at all
+        why = getattr(error, "strerror", None) or error
+        raise ExportError(f"ONNX file {str(path)!r}: {why}.", action="Export it first (notebook 02).") from error
     except DecodeError as error:
         raise ExportError(
             f"ONNX file {path.name!r}: found {path.stat().st_size} bytes that are not a whole ONNX graph.",

@@ -44,10 +44,10 @@ def read_config(path: Path | str) -> ModelConfig:
         RepositoryError: it is missing or cannot be parsed.
     """
     path = Path(path)
-    path = path / "config.pbtxt" if path.is_dir() else path
     try:
+        path = path / "config.pbtxt" if path.is_dir() else path
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # not text, or no path at all
         raise RepositoryError(
             f"{path}: cannot be read as text: {error}.", action="Expected a config.pbtxt in UTF-8."
         ) from error

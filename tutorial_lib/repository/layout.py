@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutorial_lib.errors import RepositoryError
+from tutorial_lib.paths import real_path
 
 CONFIG = "config.pbtxt"
+# Triton loads other names too, but takes them from an address as they stand, undecoded: there is no asking for them
+MODEL_NAME = re.compile(r"[\w-][\w.-]*", re.ASCII)
 VERSION = re.compile(r"[1-9][0-9]*")  # other folder names are no versions to Triton
 
 
@@ -32,9 +35,14 @@ class Model:
 
 
 def models_of(repository: Path) -> list[Model]:
-    """The model folders of a repository, as Triton sees them; hidden folders are left out."""
-    folders = sorted(path for path in Path(repository).iterdir() if path.is_dir() and not path.name.startswith("."))
+    """The model folders of a repository, as Triton sees them; hidden folders and Python's caches are left out."""
+    folders = sorted(path for path in Path(repository).iterdir() if path.is_dir() and not _is_hidden(path))
     return [Model(path.name, path, _versions(path)) for path in folders]
+
+
+def hidden_folders(repository: Path) -> list[Path]:
+    """Folders that are nobody's model, such as .ipynb_checkpoints; Triton takes them for one when it loads all."""
+    return sorted(path for path in Path(repository).iterdir() if path.is_dir() and _is_hidden(path))
 
 
 def find_repository(path: Path | str) -> Path:
@@ -44,9 +52,20 @@ def find_repository(path: Path | str) -> Path:
         The resolved path.
 
     Raises:
-        RepositoryError: it does not exist, is a file, is empty, or is one level off.
+        RepositoryError: it does not exist, is a file, is empty, is one level off, or cannot be read.
     """
-    path = Path(path).expanduser().resolve()
+    path = real_path(path, "model repository", error=RepositoryError)
+    try:
+        _look_into(path)
+    except OSError as error:
+        raise RepositoryError(
+            f"model repository {path}: {error.filename or path} cannot be read: {error.strerror}.",
+            action="ls -ld shows whose it is.",
+        ) from error
+    return path
+
+
+def _look_into(path: Path) -> None:
     if not path.exists():
         parent = next(folder for folder in path.parents if folder.is_dir())
         there = ", ".join(sorted(entry.name for entry in parent.iterdir())[:8]) or "nothing"
@@ -59,7 +78,7 @@ def find_repository(path: Path | str) -> Path:
             f"model repository {path}: found a file, expected a folder of model folders.",
             action=f"Give the repository's folder{_likely(path)}.",
         )
-    if _is_model(path):
+    if _is_model(path) and not any(_is_model(model.path) for model in models_of(path)):
         raise RepositoryError(
             f"model repository {path}: this is the folder of one model, one level too deep.",
             action=f"Give its parent: {path.parent}.",
@@ -83,7 +102,10 @@ def find_repository(path: Path | str) -> Path:
                 "this is one level too high.",
                 action=f"Give {deeper[0]}.",
             )
-    return path
+
+
+def _is_hidden(folder: Path) -> bool:
+    return folder.name.startswith(".") or folder.name == "__pycache__"
 
 
 def _versions(folder: Path) -> tuple[int, ...]:

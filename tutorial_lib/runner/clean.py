@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import psutil
 from tutorial_lib.errors import SetupError
 from tutorial_lib.paths import Workspace
 from tutorial_lib.runner.folders import ended_runs, is_running
+from tutorial_lib.server.plain_path import names_inside
 
 LEFTOVERS = ("logs", "records", "lab", "cache", "break_it")
 MADE = ("model_repository", "checkpoints", "exports", "solved", "backups")
@@ -49,6 +51,8 @@ def plan(home: Workspace, *, everything: bool = False) -> Plan:
         user = _user_of(folder)
         if user:
             keep.append((folder, f"in use by process {user}"))
+        elif folder == home.cache and _catching_up(home):
+            keep.append((folder, "a catch_up works there"))
         else:
             remove.append(folder)
     if not everything:
@@ -86,10 +90,21 @@ def _size_mib(folder: Path) -> float:
     return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir()) / 2**20
 
 
+def _catching_up(home: Workspace) -> bool:
+    """Whether some notebook's catch_up holds its lock."""
+    if not home.catch_up_lock.exists():
+        return False
+    with home.catch_up_lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def _user_of(folder: Path) -> int:
     """A process that names the folder on its command line, such as a server with its log there; 0 if none."""
-    inside = f"{folder}/"
     for process in psutil.process_iter(["pid", "cmdline"]):
-        if any(inside in argument for argument in process.info["cmdline"] or ()):
+        if names_inside(process.info["cmdline"] or (), folder):
             return process.info["pid"]
     return 0

@@ -19,8 +19,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tutorial_lib.errors import PortInUseError, SetupError
-from tutorial_lib.paths import CHECKOUT, NOTEBOOKS, atomic_write, workspace
+from tutorial_lib.paths import CHECKOUT, NOTEBOOKS, atomic_write, real_path, workspace
 from tutorial_lib.runner.environment import jupyter_environment
+from tutorial_lib.server.log import prune
 
 HOST = "127.0.0.1"
 PORT = 8888
@@ -56,7 +57,7 @@ def lab(*, port: int | None = None, notebooks: Path | None = None) -> Iterator[L
         PortInUseError: a port was given and is taken.
         SetupError: it did not start, or there is no such folder.
     """
-    folder = NOTEBOOKS if notebooks is None else notebooks.expanduser().resolve()
+    folder = NOTEBOOKS if notebooks is None else real_path(notebooks, "notebooks")
     if not folder.is_dir():
         raise SetupError(f"{folder}: found no such folder.", action="Copy the checkout's notebooks there first.")
     root = CHECKOUT if folder.is_relative_to(CHECKOUT) else folder
@@ -66,6 +67,7 @@ def lab(*, port: int | None = None, notebooks: Path | None = None) -> Iterator[L
     environment = jupyter_environment(state, cache=home.cache) | {"JUPYTER_TOKEN": token}
     _write_settings(state)
     home.logs.mkdir(exist_ok=True)
+    prune(home.logs)
     log = home.logs / f"lab-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     start = folder / "00_start_here.ipynb"
     page = f"/lab/tree/{quote(str(start.relative_to(root)))}" if start.exists() else "/lab"

@@ -99,13 +99,14 @@ def entry(name: str, outcome: Outcome, *, records: Path, files: Mapping[str, str
         records: the file it recorded its numbers in; it need not exist.
         files: `executed`, `html` and `log`, as the entry wants them.
     """
-    lines = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
+    lines, cut = _lines(records)
     numbers = {
         line["name"]: {key: line[key] for key in ("value", "unit", "tier", "note") if key in line}
         for line in lines
         if line["kind"] == "number"
     }
     skipped = [{"step": line["name"], "reason": line["value"]} for line in lines if line["kind"] == "skip"]
+    skipped += [{"step": "a record", "reason": f"cut off while it was written: {line[:60]}"} for line in cut]
     return Entry(
         name=name,
         status=outcome.status,
@@ -118,6 +119,17 @@ def entry(name: str, outcome: Outcome, *, records: Path, files: Mapping[str, str
         left=outcome.left,
         **files,
     )
+
+
+def _lines(records: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """What was recorded, and the lines that a killed kernel or a full disk cut off."""
+    whole, cut = [], []
+    for line in records.read_text(errors="replace").split("\n") if records.exists() else ():
+        try:
+            whole += [json.loads(line)] if line else []
+        except ValueError:
+            cut.append(line)
+    return whole, cut
 
 
 def _tier(tiers: Sequence[str]) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from tutorial_lib.errors import SetupError
+from tutorial_lib.errors import ServerError, SetupError
 from tutorial_lib.server.options import ServerOptions
 from tutorial_lib.server.ports import LOOPBACK
 from tutorial_lib.versions import TARGET, image
@@ -23,7 +25,7 @@ MODELS = "/models"
 
 def mounts(options: ServerOptions) -> dict[Path, str]:
     """Where each repository is mounted: /models, and /models1, /models2, … for further ones."""
-    return {path: f"{MODELS}{number or ''}" for number, path in enumerate(options.repositories)}
+    return {path: f"{MODELS}{number or ''}" for number, path in enumerate(dict.fromkeys(options.repositories))}
 
 
 def docker_command(
@@ -35,15 +37,23 @@ def docker_command(
         options: as for every tier.
         ports: host ports; they are published on loopback only.
         tag: the NGC release, such as "24.10".
-        gpus: Docker's `--gpus` value, such as "all"; "" for a CPU start.
+        gpus: Docker's `--gpus` value: "all", a number, or "device=0,1"; "" for a CPU start.
         name: the container's name.
+
+    Raises:
+        ServerError: `gpus` is something else.
     """
+    devices = _devices(gpus)
     command = ["docker", "run", "--rm", "--init"]
     command += [f"--name={name}"] if name else []
-    command += [f"--gpus={gpus}"] if gpus else []
+    if "device_ids" in devices:
+        command += ["--gpus=" + _csv_field(f"device={','.join(devices['device_ids'])}")]
+    elif devices:
+        command += [f"--gpus={devices['count']}"]
     command += [f"--shm-size={SHARED_MEMORY}", "--ulimit", "memlock=-1", "--ulimit", f"stack={STACK_BYTES}"]
     command += [part for key in PORTS for part in ("-p", f"{LOOPBACK}:{ports[key]}:{PORTS[key]}")]
-    command += [part for path, inside in mounts(options).items() for part in ("-v", f"{path}:{inside}:ro")]
+    for path, inside in mounts(options).items():  # not -v: it takes a colon in the path for its own
+        command += ["--mount", f"type=bind,{_csv_field(f'source={path}')},target={inside},readonly"]
     return [*command, image(tag), "tritonserver", *options.arguments(tuple(mounts(options).values()))]
 
 
@@ -52,14 +62,18 @@ def shell_text(command: list[str]) -> str:
     lines, words = [], list(command)
     while words:
         word = words.pop(0)
-        takes_value = word in ("-p", "-v", "--ulimit") and words
+        takes_value = word in ("-p", "--mount", "--ulimit") and words
         lines.append(shlex.join([word, words.pop(0)] if takes_value else [word]))
     head = " ".join(lines[:2])
     return " \\\n  ".join([head, *lines[2:]])
 
 
 def compose_text(options: ServerOptions, *, ports: Mapping[str, int] = PORTS, tag: str = TARGET, gpus: str = "") -> str:
-    """The same start as a compose file (YAML)."""
+    """The same start as a compose file (YAML).
+
+    Raises:
+        ServerError: `gpus` is none of the values that `docker_command` takes.
+    """
     service: dict[str, object] = {
         "image": image(tag),
         "command": ["tritonserver", *options.arguments(tuple(mounts(options).values()))],
@@ -67,18 +81,43 @@ def compose_text(options: ServerOptions, *, ports: Mapping[str, int] = PORTS, ta
         "shm_size": SHARED_MEMORY,
         "ulimits": {"memlock": -1, "stack": STACK_BYTES},
         "ports": [f"{LOOPBACK}:{ports[key]}:{PORTS[key]}" for key in PORTS],
-        "volumes": [f"{path}:{inside}:ro" for path, inside in mounts(options).items()],
+        "volumes": [
+            {"type": "bind", "source": str(path), "target": inside, "read_only": True}
+            for path, inside in mounts(options).items()
+        ],
         "healthcheck": {
             "test": ["CMD", "curl", "-sf", f"http://localhost:{PORTS['http']}/v2/health/live"],
             "interval": "5s",
             "start_period": "60s",
         },
     }
-    if gpus:
-        count: object = gpus if gpus == "all" else int(gpus)
-        devices = [{"driver": "nvidia", "count": count, "capabilities": ["gpu"]}]
-        service["deploy"] = {"resources": {"reservations": {"devices": devices}}}
-    return yaml.safe_dump({"services": {"triton": service}}, sort_keys=False)
+    if devices := _devices(gpus):
+        device = {"driver": "nvidia", **devices, "capabilities": ["gpu"]}
+        service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
+    # compose puts a variable's value where it reads a dollar sign
+    return yaml.safe_dump({"services": {"triton": service}}, sort_keys=False).replace("$", "$$")
+
+
+def _devices(gpus: str) -> dict[str, Any]:
+    """Docker's --gpus value as compose says it; {} for none."""
+    text = str(gpus).strip("\"'")
+    if not text:
+        return {}
+    if text == "all" or (text.isascii() and text.isdecimal() and int(text)):
+        return {"count": text if text == "all" else int(text)}
+    kind, _, names = text.partition("=")
+    if kind == "device" and re.fullmatch(r"[\w:/.-]+(,[\w:/.-]+)*", names):
+        return {"device_ids": names.split(",")}
+    raise ServerError(
+        f"gpus: found {gpus!r}, expected 'all', a number of GPUs, or 'device=0,1' with their numbers or UUIDs.",
+        action="Write one of these, or leave it out for a start on the CPU.",
+    )
+
+
+def _csv_field(text: str) -> str:
+    """The text as one field of the lists that Docker reads: quoted if it holds a comma or a quote."""
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"' if "," in text or '"' in text else text
 
 
 def require_docker() -> None:

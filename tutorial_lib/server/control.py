@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
-from tutorial_lib.errors import ModelLoadError, ServerError
+from tutorial_lib.errors import AnsweredError, ModelLoadError, ServerError
+from tutorial_lib.repository.layout import MODEL_NAME
 from tutorial_lib.server.log import without_stack
 
 TIMEOUT_S = 10.0
 LOAD_TIMEOUT_S = 300.0
+# Any page in the learner's browser may POST to a loopback port, and a load request can carry a model's
+# code. It may not add a header of its own without the server's consent, which Triton never gives.
+# So the servers started here serve their repository API over HTTP only to who sends this one.
+CONTROL_HEADER = ("workshop-control", "1")
+RESTRICT_FLAG = "--http-restricted-api"
 
 
 class Control:
     """Calls to one server; safe to use from several threads.
 
     Args:
-        url: the HTTP base, "http://127.0.0.1:8000".
+        url: the HTTP base, "http://127.0.0.1:8000"; a user and password in it are used and not shown.
+
+    Attributes:
+        url: the base without them.
+        given_url: the base as given, to attach once more.
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/")
+        self.given_url = url.rstrip("/")
+        self.url = without_credentials(self.given_url)
         # a proxy set for the internet must not stand between a learner and loopback
-        self._client = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, trust_env=False)
+        headers = dict([CONTROL_HEADER])
+        self._client = httpx.Client(base_url=self.given_url, timeout=TIMEOUT_S, trust_env=False, headers=headers)
 
     def close(self) -> None:
         self._client.close()
@@ -53,7 +66,7 @@ class Control:
 
         A model whose Python stub died still says ready: ask `Server.health()` whether it answers.
         """
-        return self._ok(f"/v2/models/{quote(model, safe='')}/ready" if model else "/v2/health/ready")
+        return self._ok(_path(model, "/ready") if model is not None else "/v2/health/ready")
 
     def server_metadata(self) -> dict[str, Any]:
         return self._json("GET", "/v2")
@@ -64,14 +77,14 @@ class Control:
         return [entry | {"reason": without_stack(entry.get("reason", ""))} for entry in entries]
 
     def metadata(self, model: str) -> dict[str, Any]:
-        return self._json("GET", f"/v2/models/{quote(model, safe='')}")
+        return self._json("GET", _path(model))
 
     def config(self, model: str) -> dict[str, Any]:
         """The configuration in force, completed by the server."""
-        return self._json("GET", f"/v2/models/{quote(model, safe='')}/config")
+        return self._json("GET", _path(model, "/config"))
 
     def statistics(self, model: str | None = None) -> list[dict[str, Any]]:
-        path = f"/v2/models/{quote(model, safe='')}/stats" if model else "/v2/models/stats"
+        path = "/v2/models/stats" if model is None else _path(model, "/stats")
         return self._json("GET", path)["model_stats"]
 
     def load(self, model: str) -> None:
@@ -79,6 +92,7 @@ class Control:
 
         Raises:
             ModelLoadError: with Triton's reason.
+            ServerError: no answer came, or the name is none.
         """
         self._repository(model, "load")
 
@@ -87,13 +101,34 @@ class Control:
 
     def infer(self, model: str, body: Mapping[str, Any], *, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
         """One inference in Triton's JSON form; enough for a health check."""
-        return self._json("POST", f"/v2/models/{quote(model, safe='')}/infer", json=body, timeout=timeout_s)
+        return self._json("POST", _path(model, "/infer"), json=body, timeout=timeout_s)
+
+    def infer_binary(
+        self, model: str, header: Mapping[str, Any], tensors: bytes, *, timeout_s: float = TIMEOUT_S
+    ) -> dict[str, Any]:
+        """One inference in Triton's binary form, which every datatype has.
+
+        Args:
+            model: its name.
+            header: the request as JSON; each input's parameters say its `binary_data_size`.
+            tensors: the inputs' bytes, one after the other.
+            timeout_s: the longest to wait.
+
+        Returns:
+            The answer's header; its tensors are not read.
+
+        Raises:
+            AnsweredError: Triton or the model refused.
+            ServerError: no answer came.
+        """
+        text = json.dumps(header).encode()
+        length = {"Inference-Header-Content-Length": str(len(text))}
+        return self._json("POST", _path(model, "/infer"), content=text + tensors, headers=length, timeout=timeout_s)
 
     def _repository(self, model: str, verb: str) -> None:
         try:
-            path = f"/v2/repository/models/{quote(model, safe='')}/{verb}"
-            self._json("POST", path, json={}, timeout=LOAD_TIMEOUT_S)
-        except ServerError as error:
+            self._json("POST", _path(model, f"/{verb}", base="/v2/repository/models"), json={}, timeout=LOAD_TIMEOUT_S)
+        except AnsweredError as error:  # others say themselves what to do: the server is gone, or slow
             said = error.problem.rstrip(".;")
             raise ModelLoadError(f"model '{model}': Triton refused to {verb} it: {said}.") from error
 
@@ -124,7 +159,8 @@ class Control:
                 action="Is the server running, and is this its HTTP port (not the gRPC one)?",
             ) from error
         try:
-            answer = response.json() if response.content else {}
+            length = response.headers.get("Inference-Header-Content-Length")  # binary tensors follow the JSON
+            answer = json.loads(response.content[: int(length)] if length else response.content or b"{}")
         except ValueError as error:
             raise ServerError(
                 f"{method} {self.url}{path}: the answer (status {response.status_code}) is not Triton's JSON.",
@@ -132,5 +168,19 @@ class Control:
             ) from error
         if response.status_code != 200:
             reason = answer.get("error", answer) if isinstance(answer, dict) else answer
-            raise ServerError(without_stack(str(reason)) or f"{method} {path}: status {response.status_code}")
+            raise AnsweredError(without_stack(str(reason)) or f"{method} {path}: status {response.status_code}")
         return answer
+
+
+def without_credentials(url: str) -> str:
+    """An address without the user and password it may hold, fit to be shown."""
+    return re.sub(r"^((?:[^/@]*:)?//)[^/]*@|^[^/]*@", r"\1", url)
+
+
+def _path(model: str, verb: str = "", *, base: str = "/v2/models") -> str:
+    if not (isinstance(model, str) and MODEL_NAME.fullmatch(model)):
+        raise ServerError(
+            f"model {model!r}: not a name that an address can hold; expected ASCII letters, digits, '_', '-' and '.'.",
+            action="Rename the model's folder.",
+        )
+    return f"{base}/{model}{verb}"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import os
 import shutil
 import subprocess
-import threading
 import time
 import uuid
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,28 +17,24 @@ import httpx
 
 from tutorial_lib.errors import RepositoryError, ServerError, WorkshopError
 from tutorial_lib.paths import workspace
-from tutorial_lib.repository.layout import Model, find_repository, models_of
+from tutorial_lib.repository.layout import find_repository
 from tutorial_lib.server import container
-from tutorial_lib.server.control import Control
-from tutorial_lib.server.locate import backend_directory, find_installation, server_environment
+from tutorial_lib.server.control import CONTROL_HEADER, RESTRICT_FLAG, Control, without_credentials
+from tutorial_lib.server.locate import backend_directory, empty_folder, find_installation, from_here, server_environment
+from tutorial_lib.server.log import prune
+from tutorial_lib.server.models import check_models, model_folders, warn_of_models_not_loaded
 from tutorial_lib.server.options import MODES, ServerOptions, address_arguments
-from tutorial_lib.server.plain_path import is_plain, plain_path
+from tutorial_lib.server.plain_path import plain_path
 from tutorial_lib.server.ports import LOOPBACK, choose
 from tutorial_lib.server.process import ServerProcess
+from tutorial_lib.server.registry import remember
 from tutorial_lib.server.server import Server
-from tutorial_lib.server.weights import require_weights
 from tutorial_lib.versions import TARGET, cpu_count, target
 
 TIERS = ("auto", "container", "attached")
 START_ATTEMPTS = 3  # a free port can be taken between choosing it and Triton listening on it
 
-_servers: dict[tuple, Server] = {}
-_lock = threading.RLock()
 _numbers = itertools.count(1)
-
-
-class ModelNotLoaded(UserWarning):
-    """The server runs, but a model it was asked to load did not load."""
 
 
 def serve(
@@ -70,7 +63,8 @@ def serve(
 
     Args:
         repository: one model repository or several; by default the workspace's.
-        models: models to load at start (explicit mode); None loads all there are, [] none.
+        models: models to load at start (explicit mode); None loads all there are, [] none. ["*"] is Triton's
+            own "all", which takes every folder for a model, .ipynb_checkpoints too.
         url: the HTTP base of a server that runs already; then nothing is started or stopped here
             ("attached"). TRITON_GRPC_URL and TRITON_METRICS_URL may name its other two addresses.
         tier: "auto" (the Triton on this machine), "container" (the NGC image through Docker) or "attached".
@@ -80,7 +74,8 @@ def serve(
         disable_auto_complete_config: as Triton's flag: take config.pbtxt as written.
         backend_config: (backend, setting) → value, as Triton's --backend-config.
         http_port: a port, or None for a free one; likewise grpc_port and metrics_port.
-        extra_arguments: further flags for tritonserver, passed through unchanged.
+        extra_arguments: further flags for tritonserver. The server runs in an empty folder of its own;
+            a path behind "=" that begins with "./" or "../" is taken from here, all else passed unchanged.
         startup_timeout_s: the longest to wait, model loading included.
         image_tag: the NGC release, on the container tier.
         gpus: Docker's --gpus value, on the container tier.
@@ -95,11 +90,16 @@ def serve(
         raise ServerError(f"tier: found '{tier}', expected one of {', '.join(TIERS)}.")
     if model_control_mode not in MODES:
         raise ServerError(f"model_control_mode: found '{model_control_mode}', expected one of {', '.join(MODES)}.")
+    if models is not None and model_control_mode != "explicit" and not url:
+        raise ServerError(
+            f"models: found names with model_control_mode '{model_control_mode}', which loads all there are.",
+            action="Leave models out, or use model_control_mode='explicit'.",
+        )
     if tier == "attached" and not url:
         raise ServerError("tier 'attached': found no url.", action="Give url='http://HOST:8000'.")
     if url:
         others = os.environ.get("TRITON_GRPC_URL"), os.environ.get("TRITON_METRICS_URL")
-        return _remember(("attached", url, *others), lambda: attach(url))
+        return remember(("attached", url, *others), lambda: attach(url))
     options = ServerOptions(
         repositories=_repositories(repository),
         models=None if models is None else tuple([models] if isinstance(models, str) else models),
@@ -112,7 +112,7 @@ def serve(
     )
     ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
     key = (tier, repr(options), tuple(ports.items()), image_tag, gpus, str(workspace().root))
-    return _remember(key, lambda: _start(options, ports, tier, startup_timeout_s, image_tag, gpus))
+    return remember(key, lambda: _start(options, ports, tier, startup_timeout_s, image_tag, gpus))
 
 
 def attach(url: str) -> Server:
@@ -128,14 +128,16 @@ def attach(url: str) -> Server:
     try:
         control = Control(base)
     except (httpx.InvalidURL, ValueError) as error:
-        raise ServerError(f"{base}: not an address: {error}.", action="Give http://HOST:PORT.") from error
+        raise ServerError(
+            f"{without_credentials(base)}: not an address: {error}.", action="Give http://HOST:PORT."
+        ) from error
     if not control.is_triton():
         control.close()
         raise ServerError(
-            f"{base}: found no Triton that answers GET /v2/health/live.",
+            f"{control.url}: found no Triton that answers GET /v2/health/live.",
             action="Give the HTTP port (Triton's default is 8000; 8001 is gRPC, 8002 metrics) of a running server.",
         )
-    host = urlsplit(base).hostname or LOOPBACK
+    host = urlsplit(control.url).hostname or LOOPBACK
     ports = container.PORTS
     grpc_url = os.environ.get("TRITON_GRPC_URL") or f"{host}:{ports['grpc']}"
     metrics_url = os.environ.get("TRITON_METRICS_URL") or f"http://{host}:{ports['metrics']}/metrics"
@@ -143,57 +145,28 @@ def attach(url: str) -> Server:
     return Server(control, tier="attached", hardware=host, grpc_address=grpc_address, metrics_url=metrics_url)
 
 
-def servers() -> list[Server]:
-    """The servers this process has started or attached to and not stopped."""
-    with _lock:
-        for key in [key for key, server in _servers.items() if not server.running]:
-            del _servers[key]
-        return list(_servers.values())
-
-
-def stop_all() -> None:
-    """Stop every server this process started."""
-    with _lock:
-        while _servers:
-            _servers.popitem()[1].stop()
-
-
-def label() -> str:
-    """The label of this process's newest server, or that there is none."""
-    running = servers()
-    return running[-1].label if running else f"no server · CPU ×{cpu_count()}"
-
-
-def _remember(key: tuple, start) -> Server:
-    with _lock:
-        known = _servers.get(key)
-        if known is not None and known.running:
-            return known
-        _servers.pop(key, None)
-        _servers[key] = start()
-        return _servers[key]
-
-
 def _repositories(given: Path | str | Sequence[Path | str] | None) -> tuple[Path, ...]:
     if given is None or given == "":
         return (find_repository(workspace().seed()),)
-    paths = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    several = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
+    paths = list(given) if several else [given]
     if not paths:
         raise RepositoryError("repository: found an empty list, expected one folder or several.")
-    return tuple(find_repository(path) for path in paths)
+    return tuple(dict.fromkeys(find_repository(path) for path in paths))  # the same one twice is one
 
 
 def _start(
     options: ServerOptions, ports: Mapping[str, int | None], tier: str, timeout_s: float, tag: str, gpus: str
 ) -> Server:
-    _check_models(options)
+    check_models(options)
+    prune(workspace().logs)
     for attempt in range(1, START_ATTEMPTS + 1):
         chosen = choose(ports)
         number = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{next(_numbers)}"
         log = workspace().logs / f"triton-{number}.log"
         identity = f"c2t-{uuid.uuid4().hex}"
-        process, where = _process(options, chosen, tier, log, tag, gpus, identity)
         control = Control(f"http://{LOOPBACK}:{chosen['http']}")
+        process, where = _process(options, chosen, tier, log, tag, gpus, identity)
         try:
             process.wait_live(control, timeout_s=timeout_s, identity=identity)
             server = Server(
@@ -205,7 +178,7 @@ def _start(
                 repositories=options.repositories,
                 process=process,
             )
-            _warn_of_models_not_loaded(server, options)  # inside: a learner may turn warnings into errors
+            warn_of_models_not_loaded(server, options)  # inside: a learner may turn warnings into errors
             return server
         except BaseException as error:
             control.close()
@@ -219,7 +192,13 @@ def _start(
 def _process(
     options: ServerOptions, ports: Mapping[str, int], tier: str, log: Path, tag: str, gpus: str, identity: str
 ) -> tuple[ServerProcess, str]:
-    options = replace(options, extra_arguments=(f"--id={identity}", *options.extra_arguments))
+    if options.models is None:  # not "*": with a folder that is no model the server is never ready
+        options = replace(options, models=tuple(model_folders(options)))
+    given = tuple(from_here(argument) for argument in options.extra_arguments)
+    own = [f"--id={identity}"]
+    if not any(argument.startswith(RESTRICT_FLAG) and "model-repository" in argument for argument in given):
+        own.append(f"{RESTRICT_FLAG}=model-repository:{'='.join(CONTROL_HEADER)}")
+    options = replace(options, extra_arguments=(*own, *given))
     if tier == "container":
         container.require_docker()
         name = f"checkpoint-to-triton-{os.getpid()}-{ports['http']}"
@@ -237,44 +216,7 @@ def _process(
         environment |= {"WORKSHOP_ONNX_MAX_IR": str(release.max_ir), "WORKSHOP_ONNX_MAX_OPSET": str(release.max_opset)}
     repositories = tuple(str(plain_path(path)) for path in options.repositories)
     command += [*address_arguments(LOOPBACK, ports), *options.arguments(repositories)]
-    return ServerProcess(command, environment=environment, log=log), installation.tier
-
-
-def _model_names(options: ServerOptions) -> dict[str, Model]:
-    return {model.name: model for repository in options.repositories for model in models_of(repository)}
-
-
-def _check_models(options: ServerOptions) -> None:
-    """Every model named is there, and what is to be loaded has its weights."""
-    there = _model_names(options)
-    for name in there if options.models is None else options.models:
-        if name not in there:
-            raise RepositoryError(
-                f"model '{name}': found no such folder in {', '.join(map(str, options.repositories))}; "
-                f"there are: {', '.join(there)}.",
-                action="Name one of these, or add the model's folder.",
-            )
-        if not is_plain(name):
-            raise RepositoryError(
-                f"model {name!r}: its name has a space, or a character other than ASCII letters, digits, '_', '-' "
-                "and '.'; Triton's Python stub cannot be started with it.",
-                action="Rename the folder.",
-            )
-        require_weights(there[name])
-
-
-def _warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
-    index: dict[str, dict[str, str]] = {}
-    for entry in server.control.index():
-        if index.get(entry["name"], {}).get("state") != "READY":
-            index[entry["name"]] = entry
-    wanted = _model_names(options) if options.models is None else options.models
-    failed = {name: index.get(name, {}) for name in wanted if index.get(name, {}).get("state") != "READY"}
-    if failed:
-        # a model that could not even be polled is in the index without a reason, or not at all
-        unknown = "; ".join(server.decisive_lines()) or "the log does not say why"
-        reasons = "\n".join(f"'{name}': {entry.get('reason') or unknown}" for name, entry in failed.items())
-        warnings.warn(f"not loaded: {reasons}", ModelNotLoaded, stacklevel=6)
+    return ServerProcess(command, environment=environment, log=log, folder=empty_folder()), installation.tier
 
 
 def _hardware(tier: str, gpus: str) -> str:
@@ -291,6 +233,3 @@ def _hardware(tier: str, gpus: str) -> str:
             if names:
                 return f"{names[0]} ×{len(names)}"
     return f"CPU ×{cpu_count()}"
-
-
-atexit.register(stop_all)

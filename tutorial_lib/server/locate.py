@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tutorial_lib.errors import SetupError
-from tutorial_lib.paths import CHECKOUT, workspace
+from tutorial_lib.paths import CHECKOUT, real_path, workspace
 from tutorial_lib.preflight import libpython
 
 BINARY_VARIABLE = "WORKSHOP_TRITONSERVER"
@@ -48,13 +50,13 @@ def find_installation() -> Installation:
     """
     named = os.environ.get(BINARY_VARIABLE)
     if named:
-        binary = Path(named).expanduser()
+        binary = real_path(named, f"${BINARY_VARIABLE}")
         if not (binary.is_file() and os.access(binary, os.X_OK)):
             raise SetupError(
                 f"${BINARY_VARIABLE}: found '{named}', which is not an executable file.",
                 action="Name the tritonserver binary itself, or unset the variable.",
             )
-        return _installation(binary.resolve())
+        return _installation(binary)
     if (IMAGE_ROOT / "bin" / "tritonserver").is_file():
         return _installation(IMAGE_ROOT / "bin" / "tritonserver")
     spec = importlib.util.find_spec("pytriton")
@@ -117,9 +119,28 @@ def server_environment(installation: Installation) -> dict[str, str]:
     inherited = environment.get("LD_LIBRARY_PATH")
     environment["LD_LIBRARY_PATH"] = os.pathsep.join([*folders, *([inherited] if inherited else [])])
     environment["PATH"] = os.pathsep.join([str(Path(sys.prefix) / "bin"), environment.get("PATH", os.defpath)])
+    for name in ("LD_LIBRARY_PATH", "PATH"):  # the server does not run in this folder
+        if environment.get(name):
+            environment[name] = os.pathsep.join(map(os.path.abspath, environment[name].split(os.pathsep)))
     environment.pop("PYTHONHOME", None)
     environment["PYTHONNOUSERSITE"] = "1"
     return environment
+
+
+def empty_folder() -> Path:
+    """The folder to start the server in.
+
+    Triton's Python stub imports from its working directory first: a learner's json.py or numpy.py beside
+    the notebook would take the place of the real one.
+    """
+    folder = workspace().cache / "server"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def from_here(argument: str) -> str:
+    """A flag whose path begins with ./ or ../, with that path made absolute."""
+    return re.sub(r"(?<=[=,])\.{1,2}/[^,]*", lambda found: os.path.abspath(found[0]), argument)
 
 
 def backend_directory(installation: Installation) -> Path:
@@ -144,7 +165,7 @@ def backend_directory(installation: Installation) -> Path:
         try:
             for name, path in sources.items():
                 (scratch / name).parent.mkdir(exist_ok=True)
-                shutil.copy2(path, scratch / name)
+                _copy(path, scratch / name)
             scratch.chmod(0o755)
             try:
                 scratch.rename(target)
@@ -154,3 +175,14 @@ def backend_directory(installation: Installation) -> Path:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        shutil.copy2(source, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise SetupError(
+            f"{target}: could not be written: its disk is full.", action="./workshop clean makes room, then try again."
+        ) from error

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from pathlib import Path
+
+import psutil
+
+LOGS_KEPT = 50
+# of a log's name, made of date, time, process and the server's number in it: the process
+OWNER = re.compile(r"^(?:triton|lab)-\d{8}-\d{6}-(\d+)(?:-\d+)?\.log$")
 
 # Lines any CPU-only machine prints, although nothing is wrong (checked on the embedded tier).
 NOISE = (
@@ -44,6 +52,23 @@ def decisive_lines(log: str, *, limit: int = 12) -> list[str]:
             found[text] = None
     causes = [text for text in found if text not in CONSEQUENCES] or list(found)
     return causes[-limit:]
+
+
+def prune(folder: Path, *, keep: int = LOGS_KEPT) -> None:
+    """Remove the oldest logs of servers whose process has ended.
+
+    Args:
+        folder: with logs whose names end in the process's number, and perhaps another one.
+        keep: how many stay in any case, the newest.
+    """
+    logs = []
+    for path in folder.glob("*.log"):
+        with contextlib.suppress(OSError):  # another process prunes at this moment
+            logs.append((path.stat().st_mtime, path))
+    for _, path in sorted(logs)[: -keep or None]:
+        owner = OWNER.search(path.name)
+        if owner and not psutil.pid_exists(int(owner[1])):
+            path.unlink(missing_ok=True)
 
 
 def without_stack(reason: str) -> str:

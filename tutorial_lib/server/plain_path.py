@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from tutorial_lib.errors import SetupError
@@ -39,6 +40,21 @@ def plain_path(path: Path) -> Path:
         temporary.symlink_to(path)
         temporary.replace(link)
     return link
+
+
+def names_inside(words: Iterable[str], folder: Path) -> bool:
+    """Whether a process's command line names a folder or something in it, be it through a link of `plain_path`.
+
+    Args:
+        words: the command line; a path may stand behind `--flag=`.
+        folder: an absolute path without links.
+    """
+    named = re.compile(rf"{re.escape(str(folder))}(?![^/:,\"])")
+    for word in words:
+        path = word.partition("=")[2] if word.startswith("-") else word
+        if named.search(word) or (path.startswith("/") and named.match(os.path.realpath(path))):
+            return True
+    return False
 
 
 def _private_folder() -> Path:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -14,11 +15,12 @@ from pathlib import Path
 
 from tutorial_lib.errors import ServerError
 from tutorial_lib.server.control import Control
-from tutorial_lib.server.log import decisive_lines
+from tutorial_lib.server.log import decisive_lines, is_noise
 
-SUPERVISOR = Path(__file__).with_name("supervisor.py")
+SUPERVISOR = Path(__file__).resolve().with_name("supervisor.py")  # a notebook may have ".." on its path
 POLL_S = 0.02
 STOP_TIMEOUT_S = 20.0
+LOG_LIMIT_BYTES = 4 * 2**20
 
 
 class ServerProcess:
@@ -29,10 +31,17 @@ class ServerProcess:
         environment: the server's environment variables.
         log: the file its output is appended to.
         cleanup: a command to run after it has ended (such as removing a container).
+        folder: its working directory; by default this process's.
     """
 
     def __init__(
-        self, command: Sequence[str], *, environment: Mapping[str, str], log: Path, cleanup: Sequence[str] = ()
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        log: Path,
+        cleanup: Sequence[str] = (),
+        folder: Path | None = None,
     ) -> None:
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -45,6 +54,7 @@ class ServerProcess:
                 *("--", *command),
             ],
             env=dict(environment),
+            cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -75,11 +85,37 @@ class ServerProcess:
     def exit_status(self) -> int | None:
         return self._supervisor.poll()
 
-    def log_text(self) -> str:
-        """What this server has logged since it started."""
+    @property
+    def ending(self) -> str:
+        """How it ended, as "exit status 1" or "killed by SIGSEGV"; "" while it runs."""
+        status = self.exit_status
+        if status is None:
+            return ""
+        number = -status if status < 0 else status - 128
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            return f"exit status {status}"
+        return f"killed by {name}" + (", perhaps for want of memory" if number == signal.SIGKILL else "")
+
+    def log_size(self) -> int:
+        """How many bytes its log has by now: where what comes next begins."""
+        try:
+            return self.log.stat().st_size
+        except OSError:
+            return self._log_start
+
+    def log_text(self, *, since: int | None = None) -> str:
+        """What this server has logged since it started, or since its log had so many bytes.
+
+        Of a log beyond `LOG_LIMIT_BYTES` it is the last part, from the beginning of a line.
+        """
+        begin = self._log_start if since is None else since
         with contextlib.suppress(OSError), self.log.open("rb") as log:
-            log.seek(self._log_start)
-            return log.read().decode(errors="replace")
+            log.seek(max(begin, self.log_size() - LOG_LIMIT_BYTES))
+            if log.tell() > begin:
+                log.readline()
+            return log.read(LOG_LIMIT_BYTES).decode(errors="replace")
         return ""
 
     def wait_live(self, control: Control, *, timeout_s: float, identity: str) -> None:
@@ -97,7 +133,7 @@ class ServerProcess:
         while not control.is_triton(identity):  # another's server may have taken the port meanwhile
             if not self.running:
                 raise ServerError(
-                    f"Triton ended while starting (exit status {self.exit_status}); its log is {self.log}.",
+                    f"Triton ended while starting ({self.ending}); its log is {self.log}.",
                     action="The lines below say why.",
                     details=self._evidence(),
                 )
@@ -112,7 +148,8 @@ class ServerProcess:
 
     def _evidence(self) -> str:
         text = self.log_text()
-        return "\n".join(decisive_lines(text) or text.splitlines()[-5:]) or "(the log is empty)"
+        last = [line for line in text.splitlines() if line.strip() and not is_noise(line)][-5:]
+        return "\n".join(decisive_lines(text) or last) or "(the log says nothing of it)"
 
     def stop(self) -> None:
         """End the server and wait until nothing of it is left; harmless when called again.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from tutorial_lib.errors import ModelLoadError, ServerError
-from tutorial_lib.server.control import Control
+from tutorial_lib.server.control import Control, without_credentials
 from tutorial_lib.server.health import Health, probe
 from tutorial_lib.server.log import decisive_lines
 from tutorial_lib.server.view import server_html
@@ -51,7 +51,7 @@ class Server:
         self.hardware = hardware
         self.http_url = control.url
         self.http_address = urlsplit(control.url).netloc
-        self.grpc_address = grpc_address
+        self.grpc_address = without_credentials(grpc_address)
         self.metrics_url = metrics_url
         self.repositories = repositories
         self.process = process
@@ -95,8 +95,8 @@ class Server:
         return self.control.ready(model)
 
     def health(self, model: str, *, timeout_s: float = 5.0) -> Health:
-        """Whether a model answers a real request; truthy when it does."""
-        return probe(self.control, model, timeout_s=timeout_s)
+        """Whether a model answers a real request; truthy when it does, be it with an error of its own."""
+        return probe(self.control, model, grpc_address=self.grpc_address, timeout_s=timeout_s)
 
     def metadata(self, model: str) -> dict[str, Any]:
         """Names, types and shapes of a model's tensors, as the server serves them."""
@@ -116,11 +116,11 @@ class Server:
         Raises:
             ModelLoadError: with Triton's reason and the decisive lines logged meanwhile.
         """
-        before = len(self.process.log_text()) if self.process else 0
+        before = self.process.log_size() if self.process else 0
         try:
             self.control.load(model)
         except ModelLoadError as error:
-            logged = decisive_lines(self.process.log_text()[before:]) if self.process else []
+            logged = decisive_lines(self.process.log_text(since=before)) if self.process else []
             # mostly the log says the same once more behind other first words
             logged = [line for line in logged if (line.partition(": ")[2] or line) not in error.problem]
             raise ModelLoadError(
@@ -150,7 +150,7 @@ class Server:
     def _repr_html_(self) -> str:
         if not self.running:
             return server_html(f"{self.label} — stopped", {"log": str(self.log_path or "")}, None)
-        rows = {"HTTP": self.http_address, "gRPC": self.grpc_address, "metrics": self.metrics_url}
+        rows = {"HTTP": self.http_address, "gRPC": self.grpc_address, "metrics": without_credentials(self.metrics_url)}
         rows |= {
             "repository" if n == 0 else f"repository {n + 1}": str(path) for n, path in enumerate(self.repositories)
         }

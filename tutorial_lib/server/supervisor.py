@@ -97,7 +97,7 @@ class Supervisor:
         """Start the server, wait until the owner or the server ends, and clean up.
 
         Returns:
-            The server's exit status.
+            The server's exit status, negative for the signal that ended it.
         """
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphaned stubs come here to be reaped
         # the server ending, and a request to end, wake the selector through this pipe
@@ -156,8 +156,9 @@ def main(arguments: list[str] | None = None) -> int:
     sweep()
     prefix = region_prefix(os.getpid())
     command = [part.replace("{region_prefix}", prefix) for part in given.command]
-    return Supervisor(given.owner, command, given.log, prefix, given.cleanup).run()
+    status = Supervisor(given.owner, command, given.log, prefix, given.cleanup).run()
+    return 128 - status if status < 0 else status  # as shells say it: 137 is SIGKILL
 
 
 if __name__ == "__main__":
-    sys.exit(main() & 0xFF)
+    sys.exit(main())

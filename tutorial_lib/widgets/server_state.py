@@ -137,5 +137,5 @@ def _how_it_ended(server: Server) -> str:
     if server.process is None:
         return f"{server.http_url} does not answer any more."
     said = "\n".join(server.decisive_lines())
-    status = server.process.exit_status
-    return f"The server ended without being stopped from here (exit status {status})." + (f"\n{said}" if said else "")
+    how = server.process.ending
+    return f"The server ended without being stopped from here ({how})." + (f"\n{said}" if said else "")

@@ -82,7 +82,9 @@ class ServerPanel(Panel):
     def check(self, model: str) -> str:
         """Send a model a small request; a sentence says whether it answers."""
         health = self._during(model, "asking", lambda: self._running().health(model))
-        return f"{model} answers." if health else f"{model} does not answer: {health.detail}"
+        if not health:
+            return f"{model} does not answer: {health.detail}"
+        return f"{model} answers, with an error of its own: {health.detail}" if health.detail else f"{model} answers."
 
     def _running(self) -> Server:
         if self.server is None or not self.server.running or self.server.control.closed:
@@ -104,7 +106,7 @@ class ServerPanel(Panel):
             if self.server is None:
                 return serve(models=[])
             if self.server.tier == "attached":
-                return serve(url=self.server.http_url)
+                return serve(url=self.server.control.given_url)
             return serve(self.server.repositories, models=self._loaded)
 
     def _look(self) -> None:

@@ -1,0 +1,79 @@
+"""Ctrl-C and SIGTERM while `./workshop serve` or `lab` is still starting."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from tests.server.conftest import ECHO_MODEL, write_echo
+from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
+from tutorial_lib.server.supervisor import TERM_WAIT_S
+
+STARTED_WITHIN_S = 30
+ENDED_WITHIN_S = TERM_WAIT_S + 9  # Triton ends only when a model has loaded, or is killed after TERM_WAIT_S
+
+
+def wait_for(found, timeout_s: float = STARTED_WITHIN_S):
+    deadline = time.monotonic() + timeout_s
+    while not (value := found()) and time.monotonic() < deadline:
+        threading.Event().wait(0.05)
+    return value
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start the command line; what a failed test leaves is killed."""
+    processes = []
+
+    def started(*arguments: str) -> subprocess.Popen:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tutorial_lib", *arguments],
+            cwd=CHECKOUT, env=os.environ | {WORKSPACE_VARIABLE: str(tmp_path / "workspace")}, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        processes.append(process)
+        return process
+
+    yield started
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def family(process: subprocess.Popen, word: str) -> list[psutil.Process]:
+    """The process's descendants, once one of them names `word` on its command line."""
+    try:
+        below = psutil.Process(process.pid).children(recursive=True)
+        return below if any(word in " ".join(child.cmdline()) for child in below) else []
+    except psutil.Error:
+        return []
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_server_that_is_loading(tmp_path, start, number, status):
+    repository = write_echo(tmp_path / "models")
+    (repository / "echo" / "1" / "model.py").write_text("import threading\nthreading.Event().wait(60)\n" + ECHO_MODEL)
+    process = start("serve", str(repository))
+    below = wait_for(lambda: family(process, "triton_python_backend_stub"))
+    assert below, "it never came to loading the model"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=ENDED_WITHIN_S)
+    assert process.returncode == status and "Traceback" not in err and "Ctrl-C" not in out
+    assert wait_for(lambda: not any(child.is_running() for child in below))
+
+
+def test_a_laboratory_that_is_starting(start):
+    process = start("lab", "--no-browser")
+    below = wait_for(lambda: family(process, "jupyterlab"))
+    assert below, "it never came to starting JupyterLab"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=ENDED_WITHIN_S)
+    assert process.returncode == 130 and "Traceback" not in err and "JupyterLab:" not in out
+    assert wait_for(lambda: not any(child.is_running() for child in below))
