@@ -85,7 +85,9 @@ def find_repository(path: Path | str) -> Path:
 
 
 def _versions(folder: Path) -> tuple[int, ...]:
-    return tuple(sorted(int(path.name) for path in folder.iterdir() if path.is_dir() and path.name.isdecimal()))
+    # Triton ignores a version folder with leading zeros
+    names = [path.name for path in folder.iterdir() if path.is_dir() and path.name.isdecimal()]
+    return tuple(sorted(int(name) for name in names if name == str(int(name))))
 
 
 def _is_model(folder: Path) -> bool:
