@@ -164,6 +164,51 @@ def serve(
 
 
 @app.command()
+def config(
+    onnx_file: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model; it is only read.")],
+    name: Annotated[str, typer.Option(help="The model's name; by default the file's.")] = "",
+    max_batch_size: Annotated[
+        int | None, typer.Option(min=0, help="The largest batch; 8 by default where the graph has a batch axis.")
+    ] = None,
+    instances: Annotated[int | None, typer.Option(min=1, help="Copies of the model.")] = None,
+    queue_delay_us: Annotated[
+        int | None, typer.Option(min=0, help="How long a request may wait for others, in microseconds.")
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(help="A file with one class name a line.")] = None,
+    example: Annotated[
+        Path | None, typer.Option(help="A .npz with samples for the inputs, if made-up ones do not suit the graph.")
+    ] = None,
+    op_library: Annotated[Path | None, typer.Option(help="A shared library with custom operators.")] = None,
+    release: Annotated[str, typer.Option(help="NGC tag of the Triton it is for, such as 24.10.")] = "",
+    into: Annotated[
+        Path | None, typer.Option(metavar="REPOSITORY", help="Lay the model out there; otherwise only print.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a model of that name.")] = False,
+) -> None:
+    """Write the config.pbtxt of an ONNX file, after opening it and trying several batch sizes."""
+    from tutorial_lib.repository import add_model, generate_config
+    from tutorial_lib.repository.probe import read_example
+
+    options = {
+        "name": name,
+        "max_batch_size": max_batch_size,
+        "instances": instances,
+        "queue_delay_us": queue_delay_us,
+        "labels": labels,
+        "example": read_example(example) if example else None,
+        "op_library": op_library,
+        "release": release or None,
+    }
+    if into is None:
+        print(generate_config(onnx_file, **options), end="")
+        return
+    folder = add_model(onnx_file, into, replace=replace, **options)
+    print((folder / "config.pbtxt").read_text(encoding="utf-8"))
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        print(f"wrote {path}")
+
+
+@app.command()
 def doctor() -> None:
     """Check this machine and say how to mend what is missing."""
     from tutorial_lib.doctor import doctor as examine
