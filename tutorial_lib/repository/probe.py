@@ -123,7 +123,7 @@ def probe_onnx(
         if example:
             settings["example"] = str(Path(folder) / "example.npz")
             _save_example(settings["example"], example)
-        ended = _run(settings, timeout_s)
+        ended = _run(settings, timeout_s, folder)
         found = [json.loads(line) for line in result.read_text().splitlines()] if result.exists() else []
     events = {line.pop("event"): line for line in found}
     if "opened" not in events:
@@ -160,11 +160,11 @@ def _structure(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]
     return "", ""
 
 
-def _run(settings: dict[str, object], timeout_s: float) -> str:
+def _run(settings: dict[str, object], timeout_s: float, folder: str) -> str:
     """Run the child; returns how it ended, in words."""
     # -P: a file of the current folder must not stand in for a module
     command = [sys.executable, "-P", probe_child.__file__]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": folder}
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
