@@ -1,0 +1,1 @@
+"""The rules, by subject; importing this package fills `RULES`."""
