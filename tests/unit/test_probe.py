@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from tests.unit.onnx_files import FLOAT, INT64, relu, save
 from tutorial_lib.errors import ExportError, RepositoryError
-from tutorial_lib.repository import probe as module
-from tutorial_lib.repository.probe import probe_onnx, read_example
+from tutorial_lib.repository import probe_child
+from tutorial_lib.repository.probe import probe_onnx, read_example, sample_inputs
 
 node = helper.make_node
 
@@ -106,7 +106,7 @@ def test_an_example_helps_where_made_up_inputs_fail(tmp_path):
     [
         ({"z": np.zeros((1, 3), np.float32)}, "array 'z', expected inputs of 'm.onnx': x"),
         ({"x": np.zeros((1, 4), np.float32)}, r"found shape \[1, 4\], expected \[batch, 3\]"),
-        ({"x": np.float32(1)}, "one sample at least"),
+        ({"x": np.float32(1)}, r"found shape \[\], expected \[batch, 3\]"),
         ({"x": np.zeros((0, 3), np.float32)}, "one sample at least"),
     ],
 )
@@ -157,13 +157,13 @@ def test_a_graph_that_takes_all_memory_is_ended(tmp_path):
 @pytest.mark.parametrize(("stage", "signal"), [("opening", "SIGSEGV"), ("running", "SIGABRT")])
 def test_a_crash_is_survived(tmp_path, monkeypatch, stage, signal):
     """No graph is known that crashes ONNX Runtime, so the child is made to."""
-    source = Path(module.probe_child.__file__).read_text()
+    source = Path(probe_child.__file__).read_text()
     before = {"opening": "        try:\n            session = open_session", "running": "    names = [t.name"}[stage]
     assert before in source
     indent = before[: len(before) - len(before.lstrip())]
     crashing = tmp_path / "child.py"
     crashing.write_text(source.replace(before, f"{indent}os.kill(os.getpid(), signal.{signal})\n{before}", 1))
-    monkeypatch.setattr(module.probe_child, "__file__", str(crashing))
+    monkeypatch.setattr(probe_child, "__file__", str(crashing))
     path = relu(tmp_path / "m.onnx")
     if stage == "opening":
         with pytest.raises(ExportError, match=f"does not survive opening it: its process ended by {signal}"):
@@ -192,3 +192,38 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     probe_onnx(relu(tmp_path / "m.onnx"))
     assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_sample_inputs_are_such_that_the_graph_runs(tmp_path):
+    weights = {"w": np.ones((48, 2), np.float32)}
+    path = one_to_one(
+        tmp_path / "m.onnx", node("MatMul", ["x", "w"], ["y"]), shape=("n", "k"), out=("n", 2), weights=weights
+    )
+    assert {name: array.shape for name, array in sample_inputs(path, rows=4).items()} == {"x": (4, 48)}
+
+
+def test_sample_inputs_of_scalars_texts_and_axes_that_belong_together(tmp_path):
+    inputs = [("x", FLOAT, ["batch", "time"]), ("state", FLOAT, [2, "batch", 5]), ("rate", INT64, []),
+              ("text", TensorProto.STRING, [2])]  # fmt: skip
+    nodes = [node("Transpose", ["state"], ["s"], perm=[1, 0, 2]), node("Flatten", ["s"], ["f"]),
+             node("Concat", ["x", "f"], ["y"], axis=1), node("Identity", ["rate"], ["r"]),
+             node("Identity", ["text"], ["t"])]  # fmt: skip
+    outputs = [("y", FLOAT, ["batch", "k"]), ("r", INT64, []), ("t", TensorProto.STRING, [2])]
+    path = save(tmp_path / "m.onnx", nodes, inputs, outputs)
+    found = sample_inputs(path, rows=2, example={"rate": np.int64(16000)})
+    assert {name: array.shape for name, array in found.items()} == {
+        "x": (2, 32), "state": (2, 2, 5), "rate": (), "text": (2,),
+    }  # fmt: skip
+    assert found["rate"] == 16000
+    assert all(isinstance(word, str) for word in found["text"])
+
+
+def test_sample_inputs_that_nobody_can_make_up(tmp_path):
+    weights = {"w": np.ones((49, 2), np.float32)}
+    path = one_to_one(
+        tmp_path / "m.onnx", node("MatMul", ["x", "w"], ["y"]), shape=("n", "k"), out=("n", 2), weights=weights
+    )
+    with pytest.raises(RepositoryError, match="no made-up inputs suit it.*example="):
+        sample_inputs(path)
+    x = np.ones((3, 49), np.float32)
+    assert np.array_equal(sample_inputs(path, example={"x": x})["x"], x)

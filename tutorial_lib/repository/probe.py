@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -16,46 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tutorial_lib.errors import ExportError, RepositoryError
-from tutorial_lib.repository import probe_child
-
-TIMEOUT_S = 60.0
-MEMORY_MIB = 4096  # besides three times the file
-
-# ONNX Runtime's name for a type → Triton's; what is missing here its ONNX Runtime backend cannot serve
-_TYPES = {"bool": "BOOL", "string": "STRING", "float16": "FP16", "float": "FP32", "double": "FP64"}
-_TYPES |= {f"{sign}int{bits}": f"{sign}int{bits}".upper() for sign in ("", "u") for bits in (8, 16, 32, 64)}
-
-
-@dataclass(frozen=True)
-class GraphTensor:
-    """An input or output as ONNX Runtime reports it, which is what Triton's backend compares with.
-
-    Attributes:
-        kind: ONNX Runtime's type, such as "tensor(float)" or "seq(map(int64,tensor(float)))".
-        shape: sizes; a string or None for an axis that is open.
-    """
-
-    name: str
-    kind: str
-    shape: tuple[int | str | None, ...]
-
-    @property
-    def data_type(self) -> str:
-        """config.pbtxt's type, such as "TYPE_FP32"; "" when there is none."""
-        known = _TYPES.get(self.kind.removeprefix("tensor(").removesuffix(")"), "")
-        return f"TYPE_{known}" if known and self.kind.startswith("tensor(") else ""
-
-    @property
-    def dims(self) -> list[int]:
-        """The shape with -1 for every open axis."""
-        return [axis if isinstance(axis, int) else -1 for axis in self.shape]
-
-    @property
-    def shape_text(self) -> str:
-        # exporters write whole formulas into axes
-        axes = ("?" if axis is None else str(axis) for axis in self.shape)
-        return f"[{', '.join(axis if len(axis) <= 24 else f'{axis[:23]}…' for axis in axes)}]"
+from tutorial_lib.errors import RepositoryError
+from tutorial_lib.repository.probe_process import TIMEOUT_S, GraphTensor, ask_child, graph_tensors
 
 
 @dataclass(frozen=True)
@@ -107,30 +63,16 @@ def probe_onnx(
         ExportError: ONNX Runtime does not open the file, or ends, hangs or runs out of memory opening it.
         RepositoryError: the example does not fit the graph.
     """
-    path = Path(path).absolute()
-    with tempfile.TemporaryDirectory(prefix="c2t-probe-") as folder:
-        result = Path(folder) / "result.jsonl"
-        settings = {
-            "path": str(path),
-            "result": str(result),
-            "timeout_s": timeout_s,
-            "memory_mib": memory_mib or MEMORY_MIB + 3 * path.stat().st_size // 2**20,
-            "threads": threads,
-            "op_library": str(Path(op_library).absolute()) if op_library else "",
-            "dynamic": dynamic,
-            "example": "",
-        }
-        if example:
-            settings["example"] = str(Path(folder) / "example.npz")
-            _save_example(settings["example"], example)
-        ended = _run(settings, timeout_s, folder)
-        found = [json.loads(line) for line in result.read_text().splitlines()] if result.exists() else []
-    events = {line.pop("event"): line for line in found}
-    if "opened" not in events:
-        raise _not_opened(path, events.get("refused", {}).get("message", ""), ended)
-    inputs = tuple(GraphTensor(name, kind, tuple(shape)) for name, kind, shape in events["opened"]["inputs"])
-    outputs = tuple(GraphTensor(name, kind, tuple(shape)) for name, kind, shape in events["opened"]["outputs"])
-    _check_example(path, example, inputs)
+    events, ended = ask_child(
+        path,
+        example=example,
+        op_library=str(Path(op_library).absolute()) if op_library else "",
+        dynamic=dynamic,
+        timeout_s=timeout_s,
+        memory_mib=memory_mib,
+        threads=threads,
+    )
+    inputs, outputs = graph_tensors(events["opened"]["inputs"]), graph_tensors(events["opened"]["outputs"])
     culprit, reason = _structure(inputs, outputs)
     if culprit:
         return Probe(inputs, outputs, False, reason, culprit, ran=False)
@@ -147,6 +89,36 @@ def probe_onnx(
     return Probe(inputs, outputs, False, f"has an open first axis, but {message}", f"output '{verdict['tensor']}'")
 
 
+def sample_inputs(
+    path: Path | str,
+    *,
+    rows: int = 1,
+    example: Mapping[str, np.ndarray] | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> dict[str, np.ndarray]:
+    """Inputs that the graph runs with, made up and tried in a child process: numbers without a meaning.
+
+    Args:
+        rows: the size of first axes that are open.
+        example: input name → the whole array for it, where made-up numbers do not suit.
+
+    Raises:
+        ExportError: as `probe_onnx`.
+        RepositoryError: nothing that was tried suits the graph.
+    """
+    with tempfile.TemporaryDirectory(prefix="c2t-sample-") as folder:
+        samples = Path(folder) / "samples.npz"
+        events, ended = ask_child(path, example=example, timeout_s=timeout_s, samples=str(samples), rows=rows)
+        found = events.get("sampled", {"ok": False, "message": ended})
+        if not found["ok"]:
+            raise RepositoryError(
+                f"ONNX file {Path(path).name!r}: no made-up inputs suit it: {' '.join(found['message'].split())[:300]}",
+                action="Give arrays that do, by input name: example={…}.",
+            )
+        with np.load(samples, allow_pickle=False) as arrays:
+            return {name: array.astype(object) if array.dtype.kind == "U" else array for name, array in arrays.items()}
+
+
 def _structure(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]) -> tuple[str, str]:
     """The first tensor whose shape alone rules a batch out, and why; or two empty texts."""
     if not inputs:
@@ -158,46 +130,6 @@ def _structure(inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...]
             if isinstance(tensor.shape[0], int):
                 return f"{role} '{tensor.name}'", f"has the shape {tensor.shape_text}, whose first axis is fixed"
     return "", ""
-
-
-def _run(settings: dict[str, object], timeout_s: float, folder: str) -> str:
-    """Run the child; returns how it ended, in words."""
-    # -P: a file of the current folder must not stand in for a module
-    command = [sys.executable, "-P", probe_child.__file__]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": folder}
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
-    )
-    try:
-        process.communicate(json.dumps(settings).encode(), timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        return f"it took longer than {timeout_s:g} s"
-    finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if process.returncode < 0:
-        return f"its process ended by {signal.Signals(-process.returncode).name}"
-    return "" if process.returncode == 0 else "it ended its process"
-
-
-def _not_opened(path: Path, message: str, ended: str) -> ExportError:
-    if message:
-        return ExportError(
-            f"ONNX file {path.name!r}: ONNX Runtime does not open it, and Triton would not either.",
-            action="The reason is ONNX Runtime's own:",
-            details=message,
-        )
-    return ExportError(
-        f"ONNX file {path.name!r}: ONNX Runtime does not survive opening it: {ended or 'it said nothing'}.",
-        action="Triton's process would fare the same: export the model again, or give it more time or memory.",
-    )
 
 
 def read_example(path: Path | str) -> dict[str, np.ndarray]:
@@ -214,29 +146,3 @@ def read_example(path: Path | str) -> dict[str, np.ndarray]:
             f"example {str(path)!r}: found no arrays to read: {error}.",
             action="Write it with numpy.savez(path, **{name: samples}).",
         ) from error
-
-
-def _save_example(target: str, example: Mapping[str, np.ndarray]) -> None:
-    arrays = {name: np.asarray(array) for name, array in example.items()}
-    for name, array in arrays.items():
-        if array.ndim == 0 or array.shape[0] == 0 or array.dtype == object:
-            raise RepositoryError(
-                f"example, input {name!r}: found shape {list(array.shape)} of {array.dtype}, expected numbers with "
-                "one sample at least along axis 0."
-            )
-    np.savez(target, **arrays)
-
-
-def _check_example(path: Path, example: Mapping[str, np.ndarray] | None, inputs: tuple[GraphTensor, ...]) -> None:
-    known = {tensor.name: tensor for tensor in inputs}
-    for name, array in (example or {}).items():
-        if name not in known:
-            raise RepositoryError(
-                f"example: found an array {name!r}, expected inputs of {path.name!r}: {', '.join(known)}."
-            )
-        dims, shape = known[name].dims, np.shape(array)
-        fits = len(dims) == len(shape) and all(d in (-1, s) for d, s in zip(dims, shape, strict=True))
-        if not fits:
-            raise RepositoryError(
-                f"example, input {name!r}: found shape {list(shape)}, expected {known[name].shape_text}."
-            )

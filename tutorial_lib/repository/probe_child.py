@@ -1,4 +1,4 @@
-"""Opens an ONNX file and runs it at several batch sizes; `probe.py` starts this in a process of its own.
+"""Opens an ONNX file and runs it at several batch sizes; `probe_process.py` starts this in a process of its own.
 
 A graph from elsewhere may crash ONNX Runtime, run for ever or take all memory, and then only this process
 ends. It imports nothing of `tutorial_lib`, so that it starts quickly. What it finds goes into a file, a JSON
@@ -48,7 +48,9 @@ def main() -> None:
             return
         inputs, outputs = session.get_inputs(), session.get_outputs()
         tell(event="opened", **{"inputs": [described(t) for t in inputs], "outputs": [described(t) for t in outputs]})
-        if inputs and all(t.shape and not isinstance(t.shape[0], int) for t in (*inputs, *outputs)):
+        if settings["samples"]:
+            tell(event="sampled", **sample(session, settings))
+        elif inputs and all(t.shape and not isinstance(t.shape[0], int) for t in (*inputs, *outputs)):
             tell(event="batch", **judge(session, settings))
 
 
@@ -68,6 +70,26 @@ def open_session(settings: dict):
 
 def described(tensor) -> list:
     return [tensor.name, tensor.type, tensor.shape]
+
+
+def sample(session, settings: dict) -> dict:
+    """Find inputs that the graph runs with and save them; axes with the name of a first axis go with it first."""
+    import numpy as np
+
+    first_error, deadline = "", time.monotonic() + settings["timeout_s"] * 0.8
+    for tied in (True, False):
+        for feeds in candidates(session.get_inputs(), settings, rows=settings["rows"], tied=tied, whole=True):
+            if time.monotonic() > deadline:
+                break
+            try:
+                session.run(None, feeds)
+            except Exception as error:
+                first_error = first_error or str(error)
+                continue
+            texts = {name: array.astype(str) for name, array in feeds.items() if array.dtype == object}
+            np.savez(settings["samples"], **(feeds | texts))
+            return {"ok": True}
+    return {"ok": False, "message": first_error or "no trial fitted into the time"}
 
 
 def judge(session, settings: dict) -> dict:
@@ -150,21 +172,36 @@ def same(found, expected, *, tolerance: float) -> bool:
     return float(np.abs(a[finite] - b[finite]).max(initial=0.0)) <= tolerance * scale + 1e-7
 
 
-def candidates(tensors: list, settings: dict) -> Iterator[dict]:
-    """Made-up inputs, the likeliest first; free axes all take one size."""
+def candidates(
+    tensors: list, settings: dict, *, rows: int = ROWS, tied: bool = False, whole: bool = False
+) -> Iterator[dict]:
+    """Made-up inputs, the likeliest first; free axes all take one size.
+
+    Args:
+        rows: the size of open first axes.
+        tied: whether an axis with the same name as a first axis has its size.
+        whole: whether an example is taken as it is, not as samples to vary.
+    """
     import numpy as np
 
     given = dict(np.load(settings["example"], allow_pickle=False)) if settings["example"] else {}
     free = any(not isinstance(axis, int) for t in tensors if t.name not in given for axis in t.shape[1:])
+    firsts = {t.shape[0] for t in tensors if tied and t.shape and isinstance(t.shape[0], str)}
+
+    def size_of(axis: object, place: int, size: int) -> int:
+        return axis if isinstance(axis, int) else rows if place == 0 or axis in firsts else size
+
     for size in SIZES if free else SIZES[:1]:
         for style in STYLES:
             generator = np.random.default_rng(0)
             feeds = {}
             for tensor in tensors:
-                shape = [ROWS, *(axis if isinstance(axis, int) else size for axis in tensor.shape[1:])]
+                shape = [size_of(axis, place, size) for place, axis in enumerate(tensor.shape)]
                 if np.prod(shape, dtype=np.float64) > LARGEST:
                     break
-                if tensor.name in given:
+                if tensor.name in given and whole:
+                    feeds[tensor.name] = given[tensor.name]
+                elif tensor.name in given:
                     feeds[tensor.name] = varied(given[tensor.name], generator)
                 else:
                     feeds[tensor.name] = made(tensor.type, shape, style, generator)
@@ -179,14 +216,15 @@ def made(kind: str, shape: list[int], style: str, generator):
     high = {"plain": 2, "digits": 10, "ones": 2}[style]
     low = 1 if style == "ones" else 0
     if kind == "tensor(string)":
-        return np.array([f"text {n}" for n in generator.integers(low, high, shape).ravel()], object).reshape(shape)
+        numbers = np.asarray(generator.integers(low, high, shape))
+        return np.array([f"text {n}" for n in numbers.ravel()], object).reshape(shape)
     if kind == "tensor(bool)":
-        return generator.integers(low, 2, shape).astype(bool)
+        return np.asarray(generator.integers(low, 2, shape)).astype(bool)
     name = {"float": "float32", "double": "float64"}.get(kind[7:-1], kind[7:-1])
     if name.startswith("float"):
         values = generator.standard_normal(shape) if style == "plain" else generator.random(shape)
-        return values.astype(name)
-    return generator.integers(low, high, shape).astype(name)
+        return np.asarray(values).astype(name)
+    return np.asarray(generator.integers(low, high, shape)).astype(name)
 
 
 def varied(example, generator):
