@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 import typer
 from typer.core import TyperGroup
 
+from tutorial_lib.cli_explain import explain
+
 
 class _Commands(TyperGroup):
     """The commands in the order a learner meets them; a number alone is understood as a notebook."""
@@ -216,6 +218,9 @@ def doctor() -> None:
     report = examine()
     report.print()
     raise typer.Exit(0 if report.ok else 1)
+
+
+app.command()(explain)
 
 
 @app.command()

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tutorial_lib import cli, errors
 from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
 
-COMMANDS = ("run", "test", "lab", "serve", "doctor", "clean")
+COMMANDS = ("run", "test", "lab", "serve", "doctor", "explain", "clean")
 
 
 @pytest.fixture(autouse=True)

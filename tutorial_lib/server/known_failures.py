@@ -66,10 +66,16 @@ TENSORS = (
         "output-narrower",
     ),
     known(
-        r"tensor '(?P<t>[^']*)': the model expects (?P<n>\d+) dimensions(?: \(shape (?P<s>\[[-\d,]*\]))?",
-        "tensor '{t}': the number of axes in config.pbtxt is not that of the model, which has {n}: {s}.",
+        r"tensor '(?P<t>[^']*)': the model expects (?P<n>\d+) dimensions \(shape (?P<s>\[[-\d,]*\])\) but the model "
+        r"configuration specifies (?P<c>\d+) dimensions \([^\]]*shape \[[-\d,]*\]\)",
+        "tensor '{t}': with the batch, config.pbtxt makes {c} axes; the model has {n}: {s}.",
         "Write the dims of '{t}' after the model's shape {s}, without the batch when max_batch_size > 0.",
         "rank-needs-reshape",
+    ),
+    known(  # the end of the line is cut off
+        r"tensor '(?P<t>[^']*)': the model expects (?P<n>\d+) dimensions",
+        "tensor '{t}': config.pbtxt does not describe the model's shape, which has {n} axes.",
+        "Compare its dims with the model's; `./workshop lint` does.",
     ),
     known(
         r"tensor '(?P<t>[^']*)': for the model to support batching the shape should have at least 1 dimension and the "
@@ -80,11 +86,16 @@ TENSORS = (
     ),
     known(
         r"tensor '(?P<t>[^']*)': for the model to support batching the shape should have at least 1 dimension and the "
-        r"first dimension must be -1(?:; but shape expected by the model is (?P<s>\[[-\d,]*\]))?",
+        r"first dimension must be -1; but shape expected by the model is (?P<s>\[[-\d,]*\])",
         "tensor '{t}': max_batch_size > 0 needs a free first axis on every tensor; the model has {s} here.",
         "Export again with a dynamic batch axis on every input and output, or write max_batch_size: 0 and all axes "
         "into every tensor's dims.",
         "fixed-batch",
+    ),
+    known(  # the end of the line is cut off
+        r"tensor '(?P<t>[^']*)': for the model to support batching",
+        "tensor '{t}': max_batch_size > 0 needs a free first axis on every tensor; this one has none.",
+        "Export again with a dynamic batch axis, or write max_batch_size: 0 and all axes into every tensor's dims.",
     ),
     known(
         r"cannot have empty reshape for non-batching model",
@@ -93,7 +104,7 @@ TENSORS = (
         "scalar-dims",
     ),
     known(
-        r"(?P<r>input|output) '(?P<t>[^']*)' must specify 'dims'|must specify 'dims'",
+        r"(?P<r>input|output) '(?P<t>[^']*)' must specify 'dim|must specify 'dims'",
         "{r} '{t}' has no dims, or an empty list, which is the same to protobuf.",
         "Write dims; for one value per batch item: dims: [ 1 ] reshape {{ shape: [ ] }}.",
         "empty-dims",
@@ -225,72 +236,5 @@ TEXT = (
         "config.pbtxt cannot be read as protobuf text at this place.",
         "Look for a missing bracket, comma or quote at or before it; `./workshop lint` shows the line.",
         "syntax",
-    ),
-)
-
-LAYOUT = (
-    known(
-        r"unexpected directory name '(?P<d>[^']*)' for model '(?P<m>[^']*)'",
-        "the folder is called '{d}', its config.pbtxt says name: \"{m}\".",
-        "Delete the name line (it is optional), or rename the folder.",
-        "name-differs",
-    ),
-    known(
-        r"Could not determine backend for model '(?P<m>[^']*)'",
-        "the folder '{m}' says nowhere which backend runs it; it may be no model at all.",
-        'Add backend: "…" to its config.pbtxt, or move the folder out of the repository.',
-        "stray-folder",
-    ),
-    known(
-        r"at least one version must be available under the version policy of model '(?P<m>\.[^']*)'",
-        "the folder '{m}' is no model; Triton takes every folder of the repository for one.",
-        "Move the models out of a folder that git or a notebook uses, or name the models to load.",
-        "stray-folder",
-    ),
-    known(
-        r"at least one version must be available",
-        "there is no version folder that version_policy lets it serve.",
-        "Put the model into a folder with a number, such as 1/, or correct version_policy.",
-        "version-policy",
-    ),
-    known(
-        r"version (?P<v>-?\d+) is specified for model '(?P<m>[^']*)', but the version directory is not present",
-        "version_policy names version {v}, which has no folder.",
-        "Make the folder, or take {v} out of version_policy.",
-        "version-policy",
-    ),
-    known(
-        r"unable to find backend library for backend '(?P<b>[^']*)'",
-        "this server has no backend called '{b}'.",
-        'Write one it has, such as backend: "onnxruntime" or "python"; onnx, ort and onnxruntime_onnx are no backends.',
-        "unknown-backend",
-    ),
-    known(
-        r"unexpected platform type '?(?P<b>[^' ]*)",
-        "'{b}' is no platform.",
-        'Delete the platform line and write backend: "onnxruntime" (or the one you mean).',
-        "unknown-backend",
-    ),
-    known(
-        r"unexpected 'platform' and 'backend' pair, got:(?P<p>[^\"]*)",
-        "platform and backend contradict each other: {p}.",
-        "Keep backend, delete platform.",
-        "unknown-backend",
-    ),
-    known(
-        r"must specify 'platform' or 'backend'",
-        "config.pbtxt names no backend.",
-        'Add backend: "…".',
-        "unknown-backend",
-    ),
-    known(
-        r"not unique across all model repositories|model appears in two or more repositories",
-        "two repositories hold a model of this name.",
-        "Rename one of the two folders.",
-    ),
-    known(
-        r"model not found in any model repository",
-        "no repository has a folder of this name.",
-        "Check the name, and that the repository is the folder above the model's.",
     ),
 )

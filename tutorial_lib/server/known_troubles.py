@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tutorial_lib.server.known_failures import LAYOUT, TENSORS, TEXT, Known, known
+from tutorial_lib.server.known_failures import TENSORS, TEXT, Known, known
+from tutorial_lib.server.known_layout import LAYOUT
 
 SCHEDULING = (
     known(

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from tutorial_lib.errors import ModelLoadError, ServerError
 from tutorial_lib.server.control import Control
+from tutorial_lib.server.explain import Explanation, explain_log
 from tutorial_lib.server.health import Health, probe
 from tutorial_lib.server.log import decisive_lines
 from tutorial_lib.server.view import server_html
@@ -82,6 +83,10 @@ class Server:
     def decisive_lines(self) -> list[str]:
         """The log lines that say why something failed."""
         return decisive_lines(self.process.log_text()) if self.process else []
+
+    def explain(self) -> list[Explanation]:
+        """What failed since the start: per model the guilty log line, in words, with the fix."""
+        return explain_log(self.process.log_text()) if self.process else []
 
     def models(self) -> pd.DataFrame:
         """Triton's repository index: name, version, state and reason of every model version."""
