@@ -11,6 +11,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from onnx import TensorProto, helper
 
+from tests.server.asking import ask, assert_same, wire
 from tests.server.conftest import save_onnx
 from tests.server.random_graphs import TYPES, random_array, some_recipes, write_graph
 from tutorial_lib.repository import Step, add_ensemble, add_model, check_against_onnx, read_config
@@ -78,37 +79,6 @@ def test_loads_and_answers_as_onnx_runtime(random_models, number):
         expected = dict(zip(names, session.run(names, feeds), strict=True))
         for entry in config.output:
             assert_same(answer[entry.name], wire(expected[entry.name], entry, batched), f"{recipe}: {entry.name}")
-
-
-def wire(array: np.ndarray, entry, batched: bool) -> np.ndarray:
-    """What a client sends or gets for an array of the graph."""
-    if entry.HasField("reshape"):
-        assert batched and list(entry.reshape.shape) == [] and list(entry.dims) == [1]
-        return array.reshape(-1, 1)
-    return np.atleast_1d(array)
-
-
-def ask(client, model: str, config, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    tensors = []
-    for entry in config.input:
-        array = wire(feeds[entry.name], entry, config.max_batch_size > 0)
-        kind = entry.DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number[entry.data_type].name
-        tensor = triton_grpc.InferInput(entry.name, list(array.shape), kind[5:].replace("STRING", "BYTES"))
-        tensor.set_data_from_numpy(array)
-        tensors.append(tensor)
-    result = client.infer(model, tensors, client_timeout=30)
-    return {entry.name: result.as_numpy(entry.name) for entry in config.output}
-
-
-def assert_same(found: np.ndarray, expected: np.ndarray, what: str) -> None:
-    if expected.dtype == object:
-        expected = np.vectorize(str.encode, otypes=[object])(expected)
-    assert found.shape == expected.shape, what
-    assert found.dtype == expected.dtype, what
-    if found.dtype.kind == "f":
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=what)
-    else:
-        assert np.array_equal(found, expected), what
 
 
 def test_a_generated_ensemble_answers_as_its_steps_one_after_the_other(tmp_path):
