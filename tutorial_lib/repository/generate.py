@@ -140,11 +140,11 @@ def _max_batch_size(source: OnnxSource, found: Probe, asked: int | None) -> int:
     if asked is not None and asked < 0:
         raise RepositoryError(f"max_batch_size: found {asked}, expected 0 or more.")
     if asked and not found.batched:
-        way_out = (
-            "Give an example input that suits it, or max_batch_size 0."
-            if not found.ran and found.culprit == "the graph"
-            else "Export with an open batch axis on every input and output, or take max_batch_size 0."
-        )
+        way_out = "Export with an open batch axis on every input and output, or take max_batch_size 0."
+        if found.ran:
+            way_out = "Take max_batch_size 0, or export a graph in which samples do not meet."
+        elif found.culprit == "the graph":
+            way_out = "Give an example input that suits it, or max_batch_size 0."
         raise RepositoryError(
             f"ONNX file {source.path.name!r}: max_batch_size {asked} was asked for, but {found.culprit} "
             f"{found.reason}.",

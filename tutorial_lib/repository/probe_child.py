@@ -14,6 +14,11 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnxruntime
 
 ROWS = 5
 FIRST = [0, 1, 2]
@@ -54,7 +59,7 @@ def main() -> None:
             tell(event="batch", **judge(session, settings))
 
 
-def open_session(settings: dict):
+def open_session(settings: dict) -> onnxruntime.InferenceSession:
     """A session with as few threads and as little memory as it can do with."""
     import onnxruntime
 
@@ -68,11 +73,11 @@ def open_session(settings: dict):
     return onnxruntime.InferenceSession(settings["path"], options, providers=["CPUExecutionProvider"])
 
 
-def described(tensor) -> list:
+def described(tensor: onnxruntime.NodeArg) -> list:
     return [tensor.name, tensor.type, tensor.shape]
 
 
-def sample(session, settings: dict) -> dict:
+def sample(session: onnxruntime.InferenceSession, settings: dict) -> dict:
     """Find inputs that the graph runs with and save them; axes with the name of a first axis go with it first."""
     import numpy as np
 
@@ -92,7 +97,7 @@ def sample(session, settings: dict) -> dict:
     return {"ok": False, "message": first_error or "no trial fitted into the time"}
 
 
-def judge(session, settings: dict) -> dict:
+def judge(session: onnxruntime.InferenceSession, settings: dict) -> dict:
     """Whether the first axis is a batch: every sample gets its own answer, whatever else is in the run."""
     names = [t.name for t in session.get_outputs()]
     deadline = time.monotonic() + settings["timeout_s"] * 0.8
@@ -117,7 +122,7 @@ def judge(session, settings: dict) -> dict:
     return {"ok": False, "kind": "no run", "message": first_error or "no trial fitted into the time"}
 
 
-def compare(session, names: list[str], feeds: dict, dynamic: bool) -> dict:
+def compare(session: onnxruntime.InferenceSession, names: list[str], feeds: dict, dynamic: bool) -> dict:
     """Run three samples, two and one; then the middle one of three between other neighbours."""
     answers = {}
     for rows in (FIRST, [0, 1], [0], [1], [2], OTHERS):
@@ -157,7 +162,7 @@ def rows_of(feeds: dict, rows: list[int]) -> dict:
     return {name: array[rows] for name, array in feeds.items()}
 
 
-def same(found, expected, *, tolerance: float) -> bool:
+def same(found: np.ndarray, expected: np.ndarray, *, tolerance: float) -> bool:
     """Whether two arrays of one shape are the same answer, within a part of the largest number."""
     import numpy as np
 
@@ -209,7 +214,7 @@ def candidates(
                 yield feeds
 
 
-def made(kind: str, shape: list[int], style: str, generator):
+def made(kind: str, shape: list[int], style: str, generator: np.random.Generator) -> np.ndarray:
     """One made-up tensor; whole numbers stay small, since they are often indices."""
     import numpy as np
 
@@ -227,7 +232,7 @@ def made(kind: str, shape: list[int], style: str, generator):
     return np.asarray(generator.integers(low, high, shape)).astype(name)
 
 
-def varied(example, generator):
+def varied(example: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """As many rows as wanted, each like the example's and no two the same where it has several values."""
     import numpy as np
 
