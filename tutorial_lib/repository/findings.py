@@ -44,6 +44,7 @@ class Finding:
         why: why it matters, in a sentence.
         lesson: the notebook section that teaches it, such as "04#fields-question".
         edits: what `./workshop lint --fix` would do in `file`; empty when no edit is certain.
+        move: what it would move instead, and whereto, relative to the repository.
     """
 
     rule: str
@@ -58,6 +59,7 @@ class Finding:
     why: str = ""
     lesson: str = ""
     edits: tuple[Edit, ...] = ()
+    move: tuple[str, str] | None = None
 
     @property
     def place(self) -> str:

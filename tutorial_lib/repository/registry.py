@@ -25,7 +25,9 @@ class Problem:
         file: relative to the model's folder (the repository's, for a rule about that).
         severity: another than the rule's.
         note: one more sentence.
+        model: the folder it is about, for a rule of the repository.
         edits: certain edits of `file`.
+        move: a file or folder and its new place, both relative to the repository.
     """
 
     subject: str
@@ -36,7 +38,9 @@ class Problem:
     file: str = "config.pbtxt"
     severity: str = ""
     note: str = ""
+    model: str = ""
     edits: tuple[Edit, ...] = ()
+    move: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
