@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import tritonclient.grpc as triton_grpc
@@ -110,8 +113,6 @@ def test_a_generated_ensemble_answers_as_its_steps_one_after_the_other(tmp_path)
 
 
 def test_external_data_is_found_by_the_server(tmp_path):
-    import onnx
-
     weights = {"w": np.arange(6, dtype=np.float32).reshape(3, 2)}
     path = save_onnx(
         tmp_path / "m.onnx",
@@ -126,3 +127,34 @@ def test_external_data_is_found_by_the_server(tmp_path):
         x = np.ones((2, 3), np.float32)
         answer = ask(client, "m", read_config(folder), {"x": x})["y"]
     np.testing.assert_allclose(answer, x @ weights["w"])
+
+
+UPPER = [helper.make_node("StringUpper", ["x"], ["y"], domain="ai.onnx.contrib")]
+
+
+def custom_model(path):
+    """x, texts [n, 2] → y in capitals, by an operator of the onnxruntime-extensions package."""
+    shapes = [("x", TensorProto.STRING, ["n", 2])], [("y", TensorProto.STRING, ["n", 2])]
+    model = onnx.load(save_onnx(path, UPPER, *shapes))
+    model.opset_import.append(helper.make_opsetid("ai.onnx.contrib", 1))
+    onnx.save(model, path)
+    return path
+
+
+def test_custom_operators_come_with_their_library(tmp_path):
+    found = importlib.util.find_spec("onnxruntime_extensions")
+    if found is None:
+        pytest.skip("the package onnxruntime-extensions, whose library this needs, is not installed")
+    library = next(Path(found.origin).parent.glob("*.so"))
+    folder = add_model(custom_model(tmp_path / "upper.onnx"), tmp_path / "models", op_library=library)
+    with serve(tmp_path / "models") as server, triton_grpc.InferenceServerClient(server.grpc_address) as client:
+        answer = ask(client, "upper", read_config(folder), {"x": np.array([["ab", "c"]], object)})
+    assert answer["y"].tolist() == [[b"AB", b"C"]]
+
+
+def test_a_library_that_is_not_there_is_why_a_model_does_not_load(tmp_path):
+    path = custom_model(tmp_path / "models" / "upper" / "1" / "model.onnx")
+    text = 'backend: "onnxruntime" model_operations { op_library_filename: [ "/no/such/library.so" ] }'
+    (path.parent.parent / "config.pbtxt").write_text(text)
+    with pytest.warns(UserWarning, match="/no/such/library.so"), serve(tmp_path / "models") as server:
+        assert not server.ready("upper")
