@@ -134,7 +134,9 @@ def _hollow(tensor: TensorProto) -> bool:
     """Its numbers are elsewhere, or were stepped over."""
     if tensor.data_location == TensorProto.EXTERNAL:
         return True
-    return not tensor.HasField("raw_data") and not any(getattr(tensor, name) for name in _NUMBERS) and 0 not in tensor.dims
+    return (
+        not tensor.HasField("raw_data") and not any(getattr(tensor, name) for name in _NUMBERS) and 0 not in tensor.dims
+    )
 
 
 def _tensor(tensor: OnnxTensor) -> Tensor:

@@ -57,9 +57,25 @@ def _findings(view: RepositoryView) -> Iterator[Finding]:
         if one.scope == "repository":
             for problem in one.check(view):
                 yield _finding(one, problem, None)
-    for model in view.models.values():
-        found = [_finding(one, problem, model) for one in RULES.values() if one.scope == "model" for problem in one.check(model)]
-        yield from dict.fromkeys(found)  # two versions with the same fault are one finding
+    # steps before the ensembles that use them, which say when a step is broken
+    for model in sorted(view.models.values(), key=_depth):
+        found = [
+            _finding(one, problem, model)
+            for one in RULES.values()
+            if one.scope == "model"
+            for problem in one.check(model)
+        ]
+        found = list(dict.fromkeys(found))  # two versions with the same fault are one finding
+        view.errors[model.name] = tuple(dict.fromkeys(one.rule for one in found if one.severity == "error"))
+        yield from found
+
+
+def _depth(model: ModelView, above: tuple[str, ...] = ()) -> int:
+    """0 for a model that runs itself, and one more than its deepest step for an ensemble."""
+    if model.name in above:
+        return 0
+    steps = [model.repository.models.get(step.model_name) for step in model.config.ensemble_scheduling.step]
+    return max((_depth(step, (*above, model.name)) + 1 for step in steps if step is not None), default=0)
 
 
 def _finding(one: Rule, problem: Problem, model: ModelView | None) -> Finding:

@@ -232,7 +232,9 @@ def takes(function: Function, count: int) -> bool:
     count -= static
     given = len(function.args.posonlyargs) + len(function.args.args)
     needed = given - len(function.args.defaults)
-    required = [one for one, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if not default]
+    required = [
+        one for one, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if not default
+    ]
     return not required and needed <= count and (count <= given or function.args.vararg is not None)
 
 

@@ -87,6 +87,10 @@ class RepositoryView:
         self.gpus = gpus
         self.release = release
         self.listing = Listing.of(path)
+        self.errors: dict[str, tuple[str, ...]] = {}  # model → rules it breaks, as far as the linter has come
+
+    def errors_of(self, name: str) -> tuple[str, ...]:
+        return self.errors.get(name, ())
 
     @cached_property
     def models(self) -> dict[str, ModelView]:
