@@ -60,8 +60,8 @@ def _unbatchable(model: ModelView, graph: GraphView) -> Iterator[tuple[str, Prob
             continue
         number = next((number for number, entry in enumerate(entries) if entry.name == tensor.name), None)
         at = "max_batch_size" if number is None else f"{role}[{number}]"
-        shape = text(tensor.dims)
-        whole = f"write max_batch_size: 0 and all axes into the dims of every tensor, here {shape if tensor.dims else '[ 1 ]'}"
+        shape, here = text(tensor.dims), text(tensor.dims or [1])
+        whole = f"write max_batch_size: 0 and all axes into the dims of every tensor, here {here}"
         if open_first:
             fix, name = f"{whole[0].upper()}{whole[1:]}.", "unbatched-side-input"
             found = f"{shape} in the graph, with no batch axis, and max_batch_size: {model.config.max_batch_size}"

@@ -126,7 +126,8 @@ class Findings(tuple[Finding, ...]):
             return "<p>No findings.</p>"
         colours = {"error": "#b3261e", "warning": "#8a5a00", "info": "#355c7d"}
         rows = "".join(
-            f"<tr><td style='color:{colours[one.severity]}'><b>{one.severity}</b><br><code>{_safe(one.rule)}</code></td>"
+            f"<tr><td style='color:{colours[one.severity]}'><b>{one.severity}</b><br>"
+            f"<code>{_safe(one.rule)}</code></td>"
             f"<td style='text-align:left'><code>{_safe(one.place)}</code></td>"
             f"<td style='text-align:left'>{_safe(one.message)}<br><b>Fix:</b> {_safe(one.fix)}"
             f"<br><i>{_safe(one.why)}</i> {_safe(f'(notebook {one.lesson})' if one.lesson else '')}</td></tr>"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from tutorial_lib.errors import RepositoryError
-from tutorial_lib.repository import rules  # noqa: F401 - importing it fills RULES
+from tutorial_lib.repository import rules
 from tutorial_lib.repository.findings import Finding, Findings
 from tutorial_lib.repository.registry import RULES, Problem, Rule, rule
 from tutorial_lib.repository.view import ModelView, RepositoryView

@@ -162,11 +162,11 @@ class PythonView:
         """The line that reads an input at once, without a look whether it is there; 0 when there is none."""
         if any(self._mentions(node.test, name) for node in self._walk() if isinstance(node, (ast.IfExp, ast.If))):
             return 0
-        for node in self._walk():
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):
-                if any(call is node.value and found == name for found, call in self._input_calls()):
-                    return node.lineno
-        return 0
+        calls = [call for found, call in self._input_calls() if found == name]
+        used = [
+            node for node in self._walk() if isinstance(node, ast.Attribute) and any(node.value is c for c in calls)
+        ]
+        return used[0].lineno if used else 0
 
     def _mentions(self, node: ast.AST, name: str) -> bool:
         return any(_text(one) == name for one in ast.walk(node))

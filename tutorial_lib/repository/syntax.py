@@ -8,24 +8,25 @@ import re
 from dataclasses import dataclass
 
 from google.protobuf import json_format
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tutorial_lib.repository.config import format_config
 from tutorial_lib.repository.findings import Edit
+from tutorial_lib.repository.proto_fields import (
+    field_before,
+    homes,
+    message_around,
+    message_name,
+    right_name,
+    written_around,
+)
 from tutorial_lib.repository.registry import Problem
 from tutorial_lib.repository.source import Token
 from tutorial_lib.repository.view import ModelView
 
-# names that people carry over from numpy, torch, ONNX and Triton's protocol
-ALIASES = {
-    "FLOAT": "FP32", "FLOAT32": "FP32", "FLOAT16": "FP16", "HALF": "FP16", "FLOAT64": "FP64", "DOUBLE": "FP64",
-    "INT": "INT32", "LONG": "INT64", "BYTES": "STRING", "STR": "STRING", "BOOLEAN": "BOOL", "BFLOAT16": "BF16",
-}  # fmt: skip
 _ONEOF = re.compile(r'Field "[\w.]*?(\w+)" is specified along with field "[\w.]*?(\w+)", another member of oneof')
 _NO_FIELD = re.compile(r'has no field named "([^"]+)"|no field named "([^"]+)"')
 _ENUM = re.compile(r'Enum type "[\w.]*?(\w+)" has no value (?:named|with number) "?([^".\s]+)')
-_PREFIXES = {"DataType": "TYPE_", "Kind": "KIND_", "Format": "FORMAT_"}
 
 
 @dataclass(frozen=True)
@@ -70,23 +71,30 @@ def _diagnose(model: ModelView) -> Diagnosis | None:
     if token.text.startswith("-") and before and before.text == ":" and not re.fullmatch(r"-\s*[\d.]+", token.text):
         return _yaml(line)
     if before and _lacks_comma(tokens, near):
-        column = before.end - model.source.offset(model.source.line_at(before.end - 1)) + 1
+        last = model.source.line_at(before.end - 1)
+        column = before.end - model.source.offset(last) + 1
         return Diagnosis(
             "missing-comma",
             Problem(
-                f"line {line}", f"{_short(before.text)} {_short(token.text)}", f"{_short(before.text)}, {_short(token.text)}",
-                f"Add a comma after {_short(before.text)} at column {column} of line {model.source.line_at(before.end - 1)}.",
-                at=line, edits=(Edit(before.end, before.end, ","),),
+                f"line {line}",
+                f"{_short(before.text)} {_short(token.text)}",
+                f"{_short(before.text)}, {_short(token.text)}",
+                f"Add a comma after {_short(before.text)} at column {column} of line {last}.",
+                at=line,
+                edits=(Edit(before.end, before.end, ","),),
             ),
-        )  # fmt: skip
+        )
     where = f"line {error.line}, column {error.column}" if error.line else "config.pbtxt"
     return Diagnosis(
         "syntax",
         Problem(
-            where, _sentence(error.message), "protobuf text such as field: value or field { … }",
-            _balance(tokens) or "Look for a missing bracket, colon or quote at or before this place.", at=error.line,
+            where,
+            _sentence(error.message),
+            "protobuf text such as field: value or field { … }",
+            _balance(tokens) or "Look for a missing bracket, colon or quote at or before this place.",
+            at=error.line,
         ),
-    )  # fmt: skip
+    )
 
 
 def _at_placeholder(tokens: list[Token], near: int) -> bool:
@@ -135,89 +143,22 @@ def _unknown(model: ModelView, name: str, tokens: list[Token], near: int, line: 
     # the parser may stand behind the name already
     place = next((n for n in range(near, max(-1, near - 4), -1) if tokens[n].text == name), near)
     token = tokens[place]
-    descriptor = _message_around(tokens, place)
+    descriptor = message_around(tokens, place)
     known = [field.name for field in descriptor.fields]
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-    homes = sorted(_homes(name))
+    places = sorted(homes(name))
     line = model.source.line_at(token.start)
     if close:
-        edits = (Edit(token.start, token.end, close[0]),) if close[0] not in _written_around(tokens, place) else ()
+        edits = (Edit(token.start, token.end, close[0]),) if close[0] not in written_around(tokens, place) else ()
         fix, expected = f"Write {close[0]} in place of {name}.", f"{close[0]}, perhaps"
-    elif homes:
-        edits, expected = (), f"it inside {' or '.join(homes)}"
-        fix = f"Move {name} into {homes[0]}: here it stands in {_message_name(descriptor)}."
+    elif places:
+        edits, expected = (), f"it inside {' or '.join(places)}"
+        fix = f"Move {name} into {places[0]}: here it stands in {message_name(descriptor)}."
     else:
         edits, expected = (), f"one of {', '.join(known[:12])}"
-        fix = f"Delete {name}, or write one of the fields of {_message_name(descriptor)}."
-    problem = Problem(
-        f"field '{name}'", f"no field of {_message_name(descriptor)}", expected, fix, at=line, edits=edits
-    )
+        fix = f"Delete {name}, or write one of the fields of {message_name(descriptor)}."
+    problem = Problem(f"field '{name}'", f"no field of {message_name(descriptor)}", expected, fix, at=line, edits=edits)
     return Diagnosis("unknown-field", problem)
-
-
-def _written_around(tokens: list[Token], place: int) -> set[str]:
-    """Names used between the brackets around a place, where a repair must not write one a second time."""
-    names, depth = set(), 0
-    for step in (-1, 1):
-        number, depth = place + step, 0
-        while 0 <= number < len(tokens) and depth >= 0:
-            text = tokens[number].text
-            opens, closes = ("{[<", "}]>") if step > 0 else ("}]>", "{[<")
-            depth += (text in opens) - (text in closes)
-            if depth == 0 and tokens[number].kind == "word" and tokens[number].text not in _LISTS:
-                names.add(text)
-            number += step
-    return names
-
-
-_LISTS = {field.name for message in ModelConfig.DESCRIPTOR.file.message_types_by_name.values() for field in message.fields
-          if field.is_repeated}  # fmt: skip
-
-
-def _path_around(tokens: list[Token], place: int) -> list[str]:
-    """The names of the fields whose brackets are open at a token."""
-    path: list[str] = []
-    name = ""
-    for token in tokens[:place]:
-        if token.text in ("{", "<"):
-            path.append(name)
-        elif token.text in ("}", ">") and path:
-            name = path.pop()
-        elif token.kind == "word":
-            name = token.text
-        elif token.text == "]" and not path:
-            name = ""
-    return path
-
-
-def _message_around(tokens: list[Token], place: int) -> Descriptor:
-    descriptor = ModelConfig.DESCRIPTOR
-    for name in _path_around(tokens, place):
-        field = descriptor.fields_by_name.get(name)
-        if field is None or field.message_type is None:
-            break
-        descriptor = field.message_type
-    return descriptor
-
-
-def _homes(name: str) -> set[str]:
-    """The fields in whose message a name would be right."""
-    found, waiting, seen = set(), [("", ModelConfig.DESCRIPTOR)], set()
-    while waiting:
-        path, descriptor = waiting.pop()
-        if descriptor.full_name in seen:
-            continue
-        seen.add(descriptor.full_name)
-        for field in descriptor.fields:
-            if field.name == name:
-                found.add(path or "the top level")
-            if field.message_type is not None:
-                waiting.append((field.name, field.message_type))
-    return found
-
-
-def _message_name(descriptor: Descriptor) -> str:
-    return descriptor.full_name.removeprefix("inference.")
 
 
 def _enum_expected(model: ModelView, message: str, token: Token) -> bool:
@@ -235,9 +176,9 @@ def _enum(model: ModelView, message: str, token: Token, line: int) -> Diagnosis:
         value = match[2]
         place = next((n for n in range(place, max(-1, place - 3), -1) if tokens[n].text == value), place)
         token = tokens[place]
-    field = _field_before(tokens, place)
+    field = field_before(tokens, place)
     names = list(field.enum_type.values_by_name) if field is not None and field.enum_type else []
-    right = _right_name(value, names)
+    right = right_name(value, names)
     quoted = token.kind == "string"
     kind = "json-config" if quoted else "type-alias"
     found = f"{field.name if field is not None else 'the value'}: {token.text}"
@@ -249,27 +190,6 @@ def _enum(model: ModelView, message: str, token: Token, line: int) -> Diagnosis:
     return Diagnosis(
         kind, Problem(f"line {line}", found, expected, fix, at=model.source.line_at(token.start), edits=edits)
     )
-
-
-def _field_before(tokens: list[Token], place: int) -> FieldDescriptor | None:
-    """The field that a value belongs to."""
-    number = place - 1
-    while number >= 0 and tokens[number].text in (":", "[", ","):
-        number -= 1
-    while number >= 0 and tokens[number].kind == "string":  # earlier values of a list
-        number -= 1
-    return _message_around(tokens, number).fields_by_name.get(tokens[number].text) if number >= 0 else None
-
-
-def _right_name(value: str, names: list[str]) -> str:
-    """The enum's own name for what was meant; "" when that is not certain."""
-    prefix = next((one for one in _PREFIXES.values() if names and all(name.startswith(one) for name in names)), "")
-    bare = value.upper().removeprefix(prefix) if prefix else value.upper()
-    bare = ALIASES.get(bare, bare) if prefix == "TYPE_" else bare
-    if f"{prefix}{bare}" in names:
-        return f"{prefix}{bare}"
-    close = difflib.get_close_matches(f"{prefix}{bare}", names, n=2, cutoff=0.85)
-    return close[0] if len(close) == 1 else ""
 
 
 def _lacks_comma(tokens: list[Token], near: int) -> bool:
@@ -292,9 +212,10 @@ def _balance(tokens: list[Token]) -> str:
     for token in tokens:
         if token.text in "{[" and token.kind == "mark":
             open_marks.append(token.text)
-        elif token.kind == "mark" and token.text in pairs:
-            if not open_marks or open_marks.pop() != pairs[token.text]:
-                return f"A {token.text} too many, or the wrong one: check the brackets at or before this place."
+            continue
+        closes = token.kind == "mark" and token.text in pairs
+        if closes and (not open_marks or open_marks.pop() != pairs[token.text]):
+            return f"A {token.text} too many, or the wrong one: check the brackets at or before this place."
     return f"Close the bracket {open_marks[-1]} that is still open at the end." if open_marks else ""
 
 

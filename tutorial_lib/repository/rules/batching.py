@@ -106,8 +106,8 @@ def queue_policy(model: ModelView) -> Iterator[Problem]:
         if policy.timeout_action == ModelQueuePolicy.DELAY and not (timed or policy.allow_timeout_override):
             fix = "Set default_timeout_microseconds, or delete timeout_action."
             yield Problem("", "timeout_action: DELAY without a time-out", "default_timeout_microseconds", fix, at=at)
-        elif timed and policy.default_timeout_microseconds < batching.max_queue_delay_microseconds:
-            found = f"a time-out of {policy.default_timeout_microseconds} µs under a queue delay of {batching.max_queue_delay_microseconds} µs"
+        elif timed and policy.default_timeout_microseconds < (delay := batching.max_queue_delay_microseconds):
+            found = f"a time-out of {policy.default_timeout_microseconds} µs under a queue delay of {delay} µs"
             fix = "Set a time-out well above max_queue_delay_microseconds."
             yield Problem(
                 "",
@@ -185,9 +185,12 @@ def mixed_shapes(model: ModelView) -> Iterator[Problem]:
             else "."
         )
         yield Problem(
-            f"input '{entry.name}'", f"dims: {shape_text(entry.dims)} with dynamic_batching", "that only equal shapes batch",
-            fix, at=f"input[{number}].dims",
-        )  # fmt: skip
+            f"input '{entry.name}'",
+            f"dims: {shape_text(entry.dims)} with dynamic_batching",
+            "that only equal shapes batch",
+            fix,
+            at=f"input[{number}].dims",
+        )
 
 
 @rule(

@@ -10,6 +10,8 @@ from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView
 
 LESSON = "04#fields-question"
+# faults of a step that show only when it is asked: the ensemble loads
+AT_REQUEST = {"no-return", "python-input", "python-output"}
 
 
 @rule(
@@ -189,10 +191,12 @@ def ensemble_step_broken(model: ModelView) -> Iterator[Problem]:
         broken = model.repository.errors_of(name) if inner is not None and inner is not model else ()
         if broken:
             found = f"a step that has errors of its own: {', '.join(broken)}"
+            severity = "warning" if set(broken) <= AT_REQUEST else "error"
             yield Problem(
                 f"step {number + 1} ({name})",
                 found,
-                "a model that loads",
+                "a model that loads and answers",
                 f"Mend {name} first.",
                 at=f"ensemble_scheduling.step[{number}]",
+                severity=severity,
             )

@@ -35,10 +35,13 @@ def unknown_tensor(model: ModelView) -> Iterator[Problem]:
                     f"It is an {'output' if role == 'input' else 'input'} of the graph." if entry.name in other else ""
                 )
                 yield Problem(
-                    f"{role} '{entry.name}'", "a name that the graph does not have", f"one of its {role}s: {names}",
+                    f"{role} '{entry.name}'",
+                    "a name that the graph does not have",
+                    f"one of its {role}s: {names}",
                     f'Write name: "{near[0]}".' if len(tensors) == 1 or near else f"Write one of {names}.",
-                    at=f"{role}[{number}].name", note=note,
-                )  # fmt: skip
+                    at=f"{role}[{number}].name",
+                    note=note,
+                )
 
 
 @rule(
@@ -56,9 +59,12 @@ def missing_input(model: ModelView) -> Iterator[Problem]:
             shape = dims.of_model(first.dims or (), model.batching)
             new = f'{{ name: "{first.name}" data_type: {first.data_type} dims: {dims.text(shape or [1])} }}'
             yield Problem(
-                "", f"no entry for {', '.join(one.name for one in missing)}", "an entry for each input of the graph",
-                f"Add to input: {new}", at="input[0]",
-            )  # fmt: skip
+                "",
+                f"no entry for {', '.join(one.name for one in missing)}",
+                "an entry for each input of the graph",
+                f"Add to input: {new}",
+                at="input[0]",
+            )
 
 
 def _controls(model: ModelView) -> set[str]:
@@ -79,9 +85,12 @@ def initializer_as_input(model: ModelView) -> Iterator[Problem]:
         for number, entry in enumerate(model.config.input):
             if entry.name in graph.initializers and entry.name not in graph.inputs:
                 yield Problem(
-                    f"input '{entry.name}'", "a weight of the graph", f"its inputs only: {', '.join(graph.inputs)}",
-                    "Delete the entry.", at=f"input[{number}]",
-                )  # fmt: skip
+                    f"input '{entry.name}'",
+                    "a weight of the graph",
+                    f"its inputs only: {', '.join(graph.inputs)}",
+                    "Delete the entry.",
+                    at=f"input[{number}]",
+                )
 
 
 @rule(
@@ -95,9 +104,12 @@ def wrong_data_type(model: ModelView) -> Iterator[Problem]:
         found = model_config_pb2.DataType.Name(entry.data_type)
         if tensor.data_type and entry.data_type and found != tensor.data_type:
             yield Problem(
-                f"{role} '{entry.name}'", f"data_type: {found}", f"{tensor.data_type}, as the ONNX graph has it",
-                f"Write data_type: {tensor.data_type}.", at=f"{role}[{number}].data_type",
-            )  # fmt: skip
+                f"{role} '{entry.name}'",
+                f"data_type: {found}",
+                f"{tensor.data_type}, as the ONNX graph has it",
+                f"Write data_type: {tensor.data_type}.",
+                at=f"{role}[{number}].data_type",
+            )
 
 
 @rule(
@@ -119,9 +131,12 @@ def unsupported_type(model: ModelView) -> Iterator[Problem]:
                     ", such as with zipmap=False in skl2onnx." if sequence else ", or cast it in the graph."
                 )
                 yield Problem(
-                    f"{role} '{name}'", f"the type {tensor.kind}", "a tensor type of Triton", fix,
+                    f"{role} '{name}'",
+                    f"the type {tensor.kind}",
+                    "a tensor type of Triton",
+                    fix,
                     file=model.relative(graph.path),
-                )  # fmt: skip
+                )
 
 
 def _shape_rule(name: str, why: str) -> None:

@@ -24,15 +24,22 @@ def path_level(view: RepositoryView) -> Iterator[Problem]:
     numbers = [name for name in view.listing.folders if name.isdecimal()]
     if CONFIG in view.listing.files or (numbers and _holds_model(view.path, numbers)):
         yield Problem(
-            "", f"the folder of one model ({CONFIG} or version folders at its top)", "a folder of model folders",
-            f"Give the folder above: {view.path.parent}.", file=".",
-        )  # fmt: skip
+            "",
+            f"the folder of one model ({CONFIG} or version folders at its top)",
+            "a folder of model folders",
+            f"Give the folder above: {view.path.parent}.",
+            file=".",
+        )
     elif _MODEL_FILES & {*view.listing.files, *view.listing.folders}:
         yield Problem(
-            "", "a model file at the top", "REPOSITORY/MODEL/1/FILE",
-            f"Give the folder two levels above: {view.path.parent.parent}." if view.path.name.isdecimal()
-            else "Move the file into MODEL/1/.", file=".",
-        )  # fmt: skip
+            "",
+            "a model file at the top",
+            "REPOSITORY/MODEL/1/FILE",
+            f"Give the folder two levels above: {view.path.parent.parent}."
+            if view.path.name.isdecimal()
+            else "Move the file into MODEL/1/.",
+            file=".",
+        )
     elif view.listing.folders and not view.models:
         deeper = [name for name in view.listing.folders if not name.startswith(".") and _holds_models(view, name)]
         if deeper:
@@ -55,8 +62,13 @@ def _holds_models(view: RepositoryView, name: str) -> bool:
     return any(CONFIG in Listing.of(view.path / name / folder).files for folder in inner.folders[:50])
 
 
-@rule("stray-folder", severity="error", lesson=LESSON, scope="repository",
-      why="Triton takes every folder here for a model, and a server that loads all of them stops at the first that is none.")  # fmt: skip
+@rule(
+    "stray-folder",
+    severity="error",
+    lesson=LESSON,
+    scope="repository",
+    why="Triton takes every folder here for a model, and a server that loads all of them stops at one that is none.",
+)
 def stray_folder(view: RepositoryView) -> Iterator[Problem]:
     if view.listing.folders and not view.models and any(_holds_models(view, name) for name in view.listing.folders):
         return  # the path is one level off: that says it all
@@ -66,17 +78,26 @@ def stray_folder(view: RepositoryView) -> Iterator[Problem]:
             what = "a folder that tools make" if hidden else "a folder without a model"
             advice = "Keep the repository apart from git and notebooks." if hidden else ""
             yield Problem(
-                "", f"{what}: {name}", "model folders only", f"Move {name} out of the repository. {advice}".strip(),
-                file=name, model=name,
-            )  # fmt: skip
+                "",
+                f"{what}: {name}",
+                "model folders only",
+                f"Move {name} out of the repository. {advice}".strip(),
+                file=name,
+                model=name,
+            )
     for model in view.models.values():
         for name in model.listing.folders:
             if name.startswith(".") or name in JUNK:
                 yield Problem(
-                    "", f"{name} inside the model folder", "version folders", f"Delete {model.name}/{name}.",
-                    file=f"{model.name}/{name}", model=model.name, severity="info",
+                    "",
+                    f"{name} inside the model folder",
+                    "version folders",
+                    f"Delete {model.name}/{name}.",
+                    file=f"{model.name}/{name}",
+                    model=model.name,
+                    severity="info",
                     note="Triton passes it over with a warning.",
-                )  # fmt: skip
+                )
 
 
 @rule(
@@ -117,9 +138,13 @@ def name_differs(model: ModelView) -> Iterator[Problem]:
     named = model.config.name
     if named and named != model.name:
         yield Problem(
-            "", f'name: "{named}"', f'"{model.name}", or no name at all', "Delete the name line: it is optional.",
-            at="name", edits=_without_name(model),
-        )  # fmt: skip
+            "",
+            f'name: "{named}"',
+            f'"{model.name}", or no name at all',
+            "Delete the name line: it is optional.",
+            at="name",
+            edits=_without_name(model),
+        )
 
 
 def _without_name(model: ModelView) -> tuple[Edit, ...]:
@@ -148,9 +173,13 @@ def folder_name(model: ModelView) -> Iterator[Problem]:
     spaces = model.name != model.name.strip()
     what = "a space at one end" if spaces else "a space, or a character beyond ASCII letters, digits and _-."
     yield Problem(
-        "", f"{what} in the folder's name {model.name!r}", "letters, digits, _, - and .", "Rename the folder.", file="",
+        "",
+        f"{what} in the folder's name {model.name!r}",
+        "letters, digits, _, - and .",
+        "Rename the folder.",
+        file="",
         severity="" if stub else "warning",
-    )  # fmt: skip
+    )
 
 
 @rule(
@@ -213,16 +242,22 @@ def version_policy(model: ModelView) -> Iterator[Problem]:
         there = ", ".join(map(str, model.versions))
         if missing:
             yield Problem(
-                "version_policy", f"versions that have no folder: {', '.join(missing)}", f"some of the folders there: {there}",
-                f"Write versions: [ {there} ], or add the folder.", at="version_policy.specific.versions",
+                "version_policy",
+                f"versions that have no folder: {', '.join(missing)}",
+                f"some of the folders there: {there}",
+                f"Write versions: [ {there} ], or add the folder.",
+                at="version_policy.specific.versions",
                 severity="warning" if model.served else "error",
-            )  # fmt: skip
+            )
     elif kind is None and len(model.versions) > 1:
         newest = model.versions[-1]
         yield Problem(
-            "", f"{len(model.versions)} versions and no version_policy", f"that version {newest} alone is served",
-            "To serve all: version_policy: { all { } }.", severity="info",
-        )  # fmt: skip
+            "",
+            f"{len(model.versions)} versions and no version_policy",
+            f"that version {newest} alone is served",
+            "To serve all: version_policy: { all { } }.",
+            severity="info",
+        )
 
 
 @rule(

@@ -17,7 +17,8 @@ LESSON = "04#layout-question"
 PROTOBUF_LIMIT = 2**31 - 1
 ENDINGS = {
     "onnxruntime": (".onnx", ".ort"), "python": (".py",), "tensorrt": (".plan", ".engine", ".trt"),
-    "pytorch": (".pt", ".pth", ".torchscript"), "openvino": (".xml",), "tensorflow": (".pb", ".savedmodel", ".graphdef"),
+    "pytorch": (".pt", ".pth", ".torchscript"), "openvino": (".xml",),
+    "tensorflow": (".pb", ".savedmodel", ".graphdef"),
 }  # fmt: skip
 
 
@@ -30,12 +31,17 @@ ENDINGS = {
 def model_path(model: ModelView) -> Iterator[Problem]:
     name = model.config.default_model_filename
     if name and not inside(name):
-        # Triton 2.51 lets its Python backend read such a file; its ONNX Runtime backend does not get that far
+        # Triton 2.51 lets its Python backend read such a file; without one there the model stays "loading"
+        newest = model.path / str(model.versions[-1] if model.versions else 1)
+        read = model.backend == "python" and not name.startswith("/") and (newest / name).is_file()
         yield Problem(
-            "", f"default_model_filename: {name!r}", "a file inside the version folder",
-            f"Put the file into {model.name}/1/ and write its plain name.", at="default_model_filename",
-            severity="warning" if model.backend == "python" else "",
-        )  # fmt: skip
+            "",
+            f"default_model_filename: {name!r}",
+            "a file inside the version folder",
+            f"Put the file into {model.name}/1/ and write its plain name.",
+            at="default_model_filename",
+            severity="warning" if read else "",
+        )
 
 
 @rule(
@@ -156,9 +162,13 @@ def plan_version(model: ModelView) -> Iterator[Problem]:
             continue
         if len(head) < 28 or head[:4] != b"ftrt":
             yield Problem(
-                file, "no TensorRT plan", "a file that trtexec --saveEngine wrote", "Build it again, with trtexec of the container.",
-                file=file, severity="warning",
-            )  # fmt: skip
+                file,
+                "no TensorRT plan",
+                "a file that trtexec --saveEngine wrote",
+                "Build it again, with trtexec of the container.",
+                file=file,
+                severity="warning",
+            )
             continue
         # Source: trtexec --getPlanVersionOnly in TensorRT's samples: serialization version, then four bytes at 24
         if struct.unpack("<I", head[4:8])[0] == 0 and wanted:

@@ -109,13 +109,21 @@ def text_encoding(model: ModelView) -> Iterator[Problem]:
         yield Problem("config.pbtxt", "UTF-16", "UTF-8", "Save the file as UTF-8 without a byte order mark.", at=1)
     elif model.text.startswith(BOM):
         yield Problem(
-            "config.pbtxt", "a byte order mark", "UTF-8 without one", "Save the file as UTF-8 without a byte order mark.",
-            at=1, edits=(Edit(0, 1, ""),),
-        )  # fmt: skip
+            "config.pbtxt",
+            "a byte order mark",
+            "UTF-8 without one",
+            "Save the file as UTF-8 without a byte order mark.",
+            at=1,
+            edits=(Edit(0, 1, ""),),
+        )
     elif not model.utf8:
         before = raw.decode("utf-8", errors="replace").partition("\ufffd")[0]
         yield Problem(
-            "config.pbtxt", "bytes that are not UTF-8", "UTF-8 text", "Save the file as UTF-8.",
-            at=before.count("\n") + 1, severity="warning",
+            "config.pbtxt",
+            "bytes that are not UTF-8",
+            "UTF-8 text",
+            "Save the file as UTF-8.",
+            at=before.count("\n") + 1,
+            severity="warning",
             note="In a comment they do no harm; in a text Triton cannot pass it on.",
-        )  # fmt: skip
+        )

@@ -63,9 +63,14 @@ def _methods(script: PythonView, file: str) -> Iterator[Problem]:
         method = script.method(name)
         if method is not None and not takes(method, count):
             yield Problem(
-                f"{file}, {name}", f"def {name}({', '.join(one.arg for one in method.args.args)})", f"def {name}({arguments})",
-                f"Write def {name}({arguments}).", at=method.lineno, file=file,
-            )  # fmt: skip
+                f"{file}, {name}",
+                f"def {name}({', '.join(one.arg for one in method.args.args)})",
+                f"def {name}({arguments})",
+                f"Write def {name}({arguments}).",
+                at=method.lineno,
+                file=file,
+                severity="warning" if name == "finalize" else "",  # called when all answers are given
+            )
     complete = script.method("auto_complete_config")
     if complete is not None and not any(getattr(one, "id", "") == "staticmethod" for one in complete.decorator_list):
         fix = "Write @staticmethod above def auto_complete_config(auto_complete_model_config)."

@@ -87,9 +87,12 @@ def scalar_dims(model: ModelView) -> Iterator[Problem]:
     for subject, path, entry in entries(model):
         if not model.batching and entry.HasField("reshape") and not entry.reshape.shape:
             yield Problem(
-                subject, "reshape { shape: [ ] } with max_batch_size 0", "dims: [ 1 ] and no reshape",
-                "Delete the reshape.", at=f"{path}.reshape",
-            )  # fmt: skip
+                subject,
+                "reshape { shape: [ ] } with max_batch_size 0",
+                "dims: [ 1 ] and no reshape",
+                "Delete the reshape.",
+                at=f"{path}.reshape",
+            )
 
 
 @rule(
@@ -204,6 +207,10 @@ def _label_count(model: ModelView, entry, path, subject: str, at: str) -> Iterat
     classes = math.prod(entry.dims) if -1 not in entry.dims else -1
     if classes > 0 and len(lines) != classes:
         yield Problem(
-            subject, f"{len(lines)} labels in {path.name}", f"{classes}, one for each class",
-            f"Give {path.name} one line for each class, in order.", at=at, severity="warning",
-        )  # fmt: skip
+            subject,
+            f"{len(lines)} labels in {path.name}",
+            f"{classes}, one for each class",
+            f"Give {path.name} one line for each class, in order.",
+            at=at,
+            severity="warning",
+        )
