@@ -211,6 +211,41 @@ def config(
 
 
 @app.command()
+def lint(
+    repository: Annotated[
+        Path | None,
+        typer.Argument(metavar="REPOSITORY", help="Model repository; by default the workspace's.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one array of findings.")] = False,
+    tier: Annotated[Literal["embedded", "container"], typer.Option(help="The server it is for.")] = "embedded",
+    gpus: Annotated[int, typer.Option(min=0, help="How many GPUs that server has.")] = 0,
+    release: Annotated[str, typer.Option(help="NGC tag of that Triton, such as 24.10.")] = "",
+    fix: Annotated[bool, typer.Option("--fix", help="Carry out the edits that are certain, and print them.")] = False,
+) -> None:
+    """Check a model repository before a server does. Exit 0 without errors, 1 with, 2 if it cannot be read."""
+    from tutorial_lib.errors import WorkshopError
+    from tutorial_lib.paths import workspace
+    from tutorial_lib.repository.fix import find_fixes
+    from tutorial_lib.repository.lint import lint_repository
+
+    path = repository or workspace().model_repository
+    options = {"tier": tier, "gpus": gpus, "release": release or None}
+    try:
+        if fix:
+            fixes = find_fixes(path, **options)
+            print(fixes.diff(), end="\n" if fixes else "", file=sys.stderr if as_json else sys.stdout)
+            fixes.apply()
+            for line in fixes.left:
+                print(f"left: {line}", file=sys.stderr)
+        findings = lint_repository(path, **options)
+    except WorkshopError as error:
+        _say(f"{type(error).__name__}: {error}")
+        raise typer.Exit(2) from error
+    print(findings.json() if as_json else findings)
+    raise typer.Exit(1 if findings.errors else 0)
+
+
+@app.command()
 def doctor() -> None:
     """Check this machine and say how to mend what is missing."""
     from tutorial_lib.doctor import doctor as examine

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 from tutorial_lib.errors import RepositoryError
-from tutorial_lib.repository import rules
+from tutorial_lib.repository import rules  # noqa: F401 - importing it fills RULES
 from tutorial_lib.repository.findings import Finding, Findings
 from tutorial_lib.repository.registry import RULES, Problem, Rule, rule
 from tutorial_lib.repository.view import ModelView, RepositoryView
 from tutorial_lib.versions import RELEASES, target
 
-__all__ = ["RULES", "Problem", "Rule", "lint_repository", "rule"]
+__all__ = ["RULES", "Problem", "Rule", "lint_repository", "model_findings", "open_repository", "rule"]
 
 Tier = Literal["embedded", "container"]
 
@@ -32,6 +32,13 @@ def lint_repository(
     Raises:
         RepositoryError: there is no such folder, it cannot be read, or the release is not known.
     """
+    return Findings(_findings(open_repository(repository, tier=tier, gpus=gpus, release=release)))
+
+
+def open_repository(
+    repository: Path | str, *, tier: Tier = "embedded", gpus: int = 0, release: str | None = None
+) -> RepositoryView:
+    """The repository as the rules see it; arguments and errors as for `lint_repository`."""
     path = Path(repository).expanduser().resolve()
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing there"
@@ -49,7 +56,7 @@ def lint_repository(
             f"model repository {path}: it cannot be read: {view.listing.problem}.",
             action="Check who owns it, and its permissions.",
         )
-    return Findings(_findings(view))
+    return view
 
 
 def _findings(view: RepositoryView) -> Iterator[Finding]:
@@ -59,15 +66,15 @@ def _findings(view: RepositoryView) -> Iterator[Finding]:
                 yield _finding(one, problem, None)
     # steps before the ensembles that use them, which say when a step is broken
     for model in sorted(view.models.values(), key=_depth):
-        found = [
-            _finding(one, problem, model)
-            for one in RULES.values()
-            if one.scope == "model"
-            for problem in one.check(model)
-        ]
-        found = list(dict.fromkeys(found))  # two versions with the same fault are one finding
+        found = model_findings(model)
         view.errors[model.name] = tuple(dict.fromkeys(one.rule for one in found if one.severity == "error"))
         yield from found
+
+
+def model_findings(model: ModelView) -> list[Finding]:
+    """What the rules find in one model; two versions with the same fault are one finding."""
+    checks = [one for one in RULES.values() if one.scope == "model"]
+    return list(dict.fromkeys(_finding(one, problem, model) for one in checks for problem in one.check(model)))
 
 
 def _depth(model: ModelView, above: tuple[str, ...] = ()) -> int:

@@ -12,7 +12,7 @@ from tutorial_lib.repository.source import Token
 # names that people carry over from numpy, torch, ONNX and Triton's protocol
 ALIASES = {
     "FLOAT": "FP32", "FLOAT32": "FP32", "FLOAT16": "FP16", "HALF": "FP16", "FLOAT64": "FP64", "DOUBLE": "FP64",
-    "INT": "INT32", "LONG": "INT64", "BYTES": "STRING", "STR": "STRING", "BOOLEAN": "BOOL", "BFLOAT16": "BF16",
+    "LONG": "INT64", "BYTES": "STRING", "STR": "STRING", "BOOLEAN": "BOOL", "BFLOAT16": "BF16",
 }  # fmt: skip
 _PREFIXES = ("TYPE_", "KIND_", "FORMAT_")
 _MESSAGES = ModelConfig.DESCRIPTOR.file.message_types_by_name.values()

@@ -145,11 +145,12 @@ def _unknown(model: ModelView, name: str, tokens: list[Token], near: int, line: 
     token = tokens[place]
     descriptor = message_around(tokens, place)
     known = [field.name for field in descriptor.fields]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
     places = sorted(homes(name))
     line = model.source.line_at(token.start)
     if close:
-        edits = (Edit(token.start, token.end, close[0]),) if close[0] not in written_around(tokens, place) else ()
+        certain = len(close) == 1 and close[0] not in written_around(tokens, place)
+        edits = (Edit(token.start, token.end, close[0]),) if certain else ()
         fix, expected = f"Write {close[0]} in place of {name}.", f"{close[0]}, perhaps"
     elif places:
         edits, expected = (), f"it inside {' or '.join(places)}"

@@ -15,7 +15,7 @@ from tutorial_lib.repository.graph_view import GraphView
 from tutorial_lib.repository.layout import CONFIG
 from tutorial_lib.repository.python_view import PythonView
 from tutorial_lib.repository.source import BOM, Source
-from tutorial_lib.versions import Release
+from tutorial_lib.versions import Release, cpu_count
 
 LARGEST_TEXT = 4 * 2**20  # bytes; no configuration is longer
 VERSIONS_READ = 4  # served versions whose model files are opened
@@ -93,6 +93,10 @@ class RepositoryView:
         return self.errors.get(name, ())
 
     @cached_property
+    def cores(self) -> int:
+        return cpu_count()
+
+    @cached_property
     def models(self) -> dict[str, ModelView]:
         """All folders that are models, or meant to be."""
         views = (ModelView(self, name) for name in self.listing.folders)
@@ -100,13 +104,19 @@ class RepositoryView:
 
 
 class ModelView:
-    """One folder of a repository."""
+    """One folder of a repository.
 
-    def __init__(self, repository: RepositoryView, name: str) -> None:
+    Args:
+        text: a configuration to judge in place of the one in the folder.
+    """
+
+    def __init__(self, repository: RepositoryView, name: str, *, text: str | None = None) -> None:
         self.repository = repository
         self.name = name
         self.path = repository.path / name
         self.listing = Listing.of(self.path)
+        if text is not None:
+            self.__dict__["config_bytes"] = text.encode()
 
     @property
     def stray(self) -> bool:

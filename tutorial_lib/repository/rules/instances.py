@@ -8,7 +8,6 @@ from tritonclient.grpc.model_config_pb2 import ModelInstanceGroup
 
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView
-from tutorial_lib.versions import cpu_count
 
 LESSON = "04#fields-question"
 
@@ -70,7 +69,7 @@ def instance_group(model: ModelView) -> Iterator[Problem]:
 def instance_count(model: ModelView) -> Iterator[Problem]:
     if model.repository.tier != "embedded":
         return
-    cores = cpu_count()
+    cores = model.repository.cores
     count = sum(max(1, group.count) for group in model.config.instance_group)
     if count > max(cores, 2) and model.backend == "onnxruntime":
         fix = f"Write count: {cores}, and measure."
