@@ -62,8 +62,10 @@ def open_repository(
 def _findings(view: RepositoryView) -> Iterator[Finding]:
     for one in RULES.values():
         if one.scope == "repository":
-            for problem in one.check(view):
-                yield _finding(one, problem, None)
+            found = [_finding(one, problem, None) for problem in one.check(view)]
+            yield from found
+            if one.id == "path-level" and any(finding.severity == "error" for finding in found):
+                return  # the wrong folder: whatever else is found in it is no news
     # steps before the ensembles that use them, which say when a step is broken
     for model in sorted(view.models.values(), key=_depth):
         found = model_findings(model)

@@ -91,12 +91,12 @@ def field_before(tokens: list[Token], place: int) -> FieldDescriptor | None:
     return message_around(tokens, number).fields_by_name.get(tokens[number].text) if number >= 0 else None
 
 
-def right_name(value: str, names: list[str]) -> str:
-    """The enum's own name for what was meant; "" when that is not certain."""
+def right_name(value: str, names: list[str]) -> tuple[str, bool]:
+    """The enum's own name for what was meant ("" when there is no guess), and whether that is certain."""
     prefix = next((one for one in _PREFIXES if names and all(name.startswith(one) for name in names)), "")
-    bare = value.upper().removeprefix(prefix) if prefix else value.upper()
+    bare = value.upper().removeprefix(prefix)
     bare = ALIASES.get(bare, bare) if prefix == "TYPE_" else bare
     if f"{prefix}{bare}" in names:
-        return f"{prefix}{bare}"
+        return f"{prefix}{bare}", True
     close = difflib.get_close_matches(f"{prefix}{bare}", names, n=2, cutoff=0.85)
-    return close[0] if len(close) == 1 else ""
+    return (close[0] if len(close) == 1 else ""), False

@@ -24,6 +24,7 @@ from tutorial_lib.repository.registry import Problem
 from tutorial_lib.repository.source import Token
 from tutorial_lib.repository.view import ModelView
 
+_TWICE = re.compile(r'should not have multiple "([\w.]+)" (?:fields|extensions)|multiple times')
 _ONEOF = re.compile(r'Field "[\w.]*?(\w+)" is specified along with field "[\w.]*?(\w+)", another member of oneof')
 _NO_FIELD = re.compile(r'has no field named "([^"]+)"|no field named "([^"]+)"')
 _ENUM = re.compile(r'Enum type "[\w.]*?(\w+)" has no value (?:named|with number) "?([^".\s]+)')
@@ -62,7 +63,7 @@ def _diagnose(model: ModelView) -> Diagnosis | None:
     line = model.source.line_at(token.start)
     if match := _ONEOF.search(error.message):
         return _two_schedulers(match[1], match[2], line)
-    if "multiple times" in error.message or "already set" in error.message.lower():
+    if _TWICE.search(error.message):
         return _twice(error.message, line, token)
     if match := _NO_FIELD.search(error.message):
         return _unknown(model, match[1] or match[2], tokens, near, line)
@@ -132,8 +133,8 @@ def _two_schedulers(second: str, first: str, line: int) -> Diagnosis:
 
 
 def _twice(message: str, line: int, token: Token) -> Diagnosis:
-    match = re.search(r'field "([\w.]*?)(\w+)"|field named "([\w.]*?)(\w+)"', message, re.IGNORECASE)
-    name = next((part for part in reversed(match.groups()) if part), token.text) if match else token.text
+    match = _TWICE.search(message)
+    name = (match[1] if match else None) or token.text
     problem = Problem(f"field '{name}'", "it is written twice", "once", f"Delete one of the two {name} lines.", at=line)
     return Diagnosis("field-twice", problem)
 
@@ -179,12 +180,13 @@ def _enum(model: ModelView, message: str, token: Token, line: int) -> Diagnosis:
         token = tokens[place]
     field = field_before(tokens, place)
     names = list(field.enum_type.values_by_name) if field is not None and field.enum_type else []
-    right = right_name(value, names)
+    right, certain = right_name(value, names)
     quoted = token.kind == "string"
     kind = "json-config" if quoted else "type-alias"
     found = f"{field.name if field is not None else 'the value'}: {token.text}"
     if right:
-        fix, edits = f"Write {right} in place of {token.text}.", (Edit(token.start, token.end, right),)
+        fix = f"Write {right} in place of {token.text}."
+        edits = (Edit(token.start, token.end, right),) if certain else ()
     else:
         fix, edits = f"Write one of {', '.join(names)}.", ()
     expected = f"{right}{', without quotes' if quoted else ''}" if right else f"one of {', '.join(names)}"
