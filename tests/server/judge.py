@@ -16,6 +16,7 @@ from tutorial_lib.paths import CHECKOUT
 from tutorial_lib.server import Server, serve
 
 CASES = CHECKOUT / "tests" / "cases"
+MAX_FOLDERS = 120
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ def copy_repository(number: str, target: Path) -> Path:
 
 
 def groups(repositories: Sequence[Path]) -> list[list[Path]]:
-    """The repositories in as few groups as a name twice in one server allows."""
+    """The repositories in groups for one server each: as few as a name twice, and a start in good time, allow."""
     found: list[tuple[set[str], list[Path]]] = []
     for repository in repositories:
         names = {path.name for path in repository.iterdir() if path.is_dir()}
         for taken, group in found:
-            if not taken & names:
+            if not taken & names and len(taken) + len(names) <= MAX_FOLDERS:
                 taken |= names
                 group.append(repository)
                 break
@@ -60,7 +61,7 @@ def serving(repositories: Sequence[Path]) -> Iterator[Server]:
     """A server with all models of these repositories, whatever becomes of each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        server = serve(repositories)
+        server = serve(repositories, startup_timeout_s=300)
     with server:
         yield server
 
@@ -79,8 +80,7 @@ def verdicts(server: Server) -> dict[str, Verdict]:
             reasons = [entry.get("reason", "") for entry in entries if entry.get("state") != "READY"]
             if not loaded and not any(reasons):
                 name = re.escape(folder.name)
-                reasons = re.findall(
-                    rf"^E.*\] \"(.*(?:model directory|load model|ensemble) '?{name}'?[:, ].*)\"$", log, re.M
-                )
+                subject = f"(?:model directory|load model|ensemble|ensembles:) '?{name}'?(?=[:, ])"
+                reasons = re.findall(rf'^E.*\] "(.*{subject}.*)"$', log, re.M)
             found[folder.name] = Verdict(loaded, "" if loaded else "; ".join(filter(None, reasons)))
     return found

@@ -47,7 +47,7 @@ EXPECTED = {
     "35": {"pipeline": "ensemble-type"},
     "36": {"pipeline": "ensemble-shape"},
     "37": dict.fromkeys(["pipeline", "pipeline_be", "pipeline_ig", "pipeline_warm"], "ensemble-scheduling"),
-    "39": {"pipeline": "ensemble-model-missing", "broken": "python-model"},
+    "39": {"pipeline": "ensemble-model-missing", "broken": "python-package"},
     "41": dict.fromkeys(["w_nofile", "w_png", "w_wrong_dims", "w_wrong_key", "w_wrong_type"], "warmup"),
     "43": dict.fromkeys(
         ["neg_batch", "pref_no_max", "pref_too_big", "pref_zero", "two_schedulers"], "batching-contradiction"

@@ -6,7 +6,7 @@ import io
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tutorial_lib.errors import ServerError
@@ -26,6 +26,8 @@ REFUSED = (
     re.compile(r"failed to load model '(?P<model>[^']+)': (?P<why>.+)", re.S),
     re.compile(r"(?P<why>in ensemble (?P<model>[^ ,]+), .+)", re.S),
     re.compile(r"(?P<why>ensemble (?P<model>\S+) (?:contains models|allows maximum).+)", re.S),
+    re.compile(r"(?P<why>circular dependency between ensembles: (?P<model>\S+).*)", re.S),
+    re.compile(r"(?P<why>ensemble '(?P<model>[^']+)' depends on '[^']+' whose required version.*)", re.S),
     re.compile(r"(?P<why>version -?\d+ is specified for model '(?P<model>[^']+)', but the version directory.*)", re.S),
 )
 DEPENDS = re.compile(
@@ -36,6 +38,7 @@ DEPENDS = re.compile(
 REQUEST = re.compile(
     r"Failed to process the request\(s\) for model (?:instance )?'(?P<model>[^']+)', message: (?P<why>.+)", re.S
 )
+NO_FILE = re.compile(r"(?P<why>Python model file not found in '(?P<path>[^']+)')")
 INSTANCE = "ERROR: Failed to create instance: "
 LOADED = re.compile(r"^successfully loaded '(?P<model>[^']+)'")
 LOADING = re.compile(r"^loading: (?P<model>.+):\d+$")
@@ -138,6 +141,7 @@ class _Reader:
         self.ready: set[str] = set()
         self.seen: set[str] = set()
         self.parse_errors: list[LogLine] = []
+        self.odd_letter = False
         self.requests: dict[tuple[str, str], list] = {}
         self.incidents: dict[str, Explanation] = {}
         self.instances: dict[str, str] = {}
@@ -152,13 +156,18 @@ class _Reader:
         elif line.level == "T":
             self._row(line)
         elif line.level == "P":
-            if len(self.parse_errors) < MAX_MODELS:
-                self.parse_errors.append(line)
+            if "non ascii codepoint" in text:  # said first; the line that makes protobuf stop comes next
+                self.odd_letter = True
+            elif len(self.parse_errors) < MAX_MODELS:
+                odd, self.odd_letter = self.odd_letter, False
+                self.parse_errors.append(replace(line, text=f"{text} (non ascii codepoint)") if odd else line)
         elif not any(noise in text for noise in QUIET) and not CONSEQUENCES.search(text):
             self._error(line)
 
     def _progress(self, line: LogLine) -> None:
-        if match := LOADED.match(line.text):
+        if match := NO_FILE.search(line.text):  # Triton has no more to say, and waits for ever
+            self._refuse(Path(match["path"]).parts[-3:][0], match["why"], line.line)
+        elif match := LOADED.match(line.text):
             self._add(self.ready, match["model"])
             failure = self.failures.get(match["model"])
             if failure:  # mended since; what stays true is that some versions are missing

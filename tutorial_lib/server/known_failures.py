@@ -7,6 +7,7 @@ the running server (tests/cases, tests/server/test_lint_agrees.py), the others a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -19,12 +20,14 @@ class Known:
         cause: what it means, with the pattern's groups in braces.
         fix: what to do.
         rule: the lint rule that finds it before a server is started, if there is one.
+        applies: asked with the pattern's groups, where the numbers in a message decide.
     """
 
     pattern: re.Pattern[str]
     cause: str
     fix: str
     rule: str = ""
+    applies: Callable[[Mapping[str, str]], bool] | None = None
 
     def words(self, message: str) -> tuple[str, str] | None:
         """Cause and fix for a message of this kind, or None when it is of another."""
@@ -32,22 +35,33 @@ class Known:
         if match is None:
             return None
         groups = {name: value if value else "…" for name, value in match.groupdict().items()}
+        if self.applies is not None and not self.applies(groups):
+            return None
         # config.pbtxt calls BYTES a string
         typed = {name: value.replace("TYPE_BYTES", "TYPE_STRING") for name, value in groups.items()}
         return self.cause.format(**groups), self.fix.format(**typed)
 
 
-def known(pattern: str, cause: str, fix: str, rule: str = "") -> Known:
-    return Known(re.compile(pattern, re.S), cause, fix, rule)
+def known(
+    pattern: str, cause: str, fix: str, rule: str = "", applies: Callable[[Mapping[str, str]], bool] | None = None
+) -> Known:
+    """One kind of message, its pattern as text."""
+    return Known(re.compile(pattern, re.S), cause, fix, rule, applies)
+
+
+def _another_size(groups: Mapping[str, str]) -> bool:
+    """Two shapes of one rank disagree where both have a number, or the configuration is the wider one."""
+    model, written = (groups[name].strip("[]").split(",") for name in ("s", "f"))
+    return any(want not in ("-1", have) for want, have in zip(model, written, strict=False))
 
 
 TENSORS = (
     known(
-        r"tensor '(?P<t>[^']*)': the model expects (?P<n>\d+) dimensions \(shape (?P<s>\[[-\d,]*\])\) but the model "
-        r"configuration specifies \d+ dimensions \(an initial .*complete shape (?P<f>\[-1,-1,[-\d,]*\])",
+        r"tensor '(?P<t>[^']*)': the model expects (?P<n>\d+) dimensions \(shape (?P<s>\[-1(?P<r>,[-\d,]+)\])\) but "
+        r"the model configuration specifies \d+ dimensions \(an initial .*complete shape (?P<f>\[-1,(?:-1|1)(?P=r)\])",
         "tensor '{t}': dims repeat the batch; max_batch_size > 0 already puts it in front, which makes {f}, and the "
         "model has {s}.",
-        "Take the first -1 out of the dims of '{t}'; clients still send the batch.",
+        "Take the first number out of the dims of '{t}'; clients still send the batch.",
         "batch-in-dims",
     ),
     known(
@@ -56,6 +70,14 @@ TENSORS = (
         "tensor '{t}': the model has one value per batch item (shape [-1]) and no axis behind the batch.",
         "Write for '{t}': dims: [ 1 ] reshape {{ shape: [ ] }}.",
         "rank-needs-reshape",
+    ),
+    known(
+        r"tensor '(?P<t>[^']*)': the model expects (?P<n>\d+) dimensions \(shape (?P<s>\[[-\d,]*\])\) but the model "
+        r"configuration specifies (?P=n) dimensions \(.*?shape (?P<f>\[[-\d,]*\])",
+        "tensor '{t}': dims make the shape {f}, the model has {s}.",
+        "Write the dims of '{t}' after the model's shape {s} (without the batch when max_batch_size > 0).",
+        "tensor-shape",
+        _another_size,
     ),
     known(
         r"tensor '(?P<t>[^']*)': the model expects (?P<n>\d+) dimensions \(shape (?P<s>\[[-\d,]*\])\) but the model "
@@ -110,10 +132,34 @@ TENSORS = (
         "empty-dims",
     ),
     known(
-        r"must specify 'data_type'",
-        "a tensor has no data_type.",
-        "Add data_type, such as TYPE_FP32.",
-        "wrong-data-type",
+        r"must specify '(?P<f>name|data_type)'",
+        "a tensor has no {f}.",
+        'Add it: name: "…" as in the model, data_type: such as TYPE_FP32, dims.',
+        "tensor-incomplete",
+    ),
+    known(
+        r"NHWC/NCHW require 3 dims",
+        "format says image, dims are not three.",
+        "Delete the format line.",
+        "tensor-format",
+    ),
+    known(
+        r"shape tensors are only supported for TensorRT",
+        "is_shape_tensor is for TensorRT models only.",
+        "Delete is_shape_tensor.",
+        "shape-tensor",
+    ),
+    known(
+        r"unknown (?:source input|target output) name '(?P<t>[^']*)'",
+        "a batch_input or batch_output refers to '{t}', which is no tensor of this configuration.",
+        "Use the name of one of its inputs (outputs).",
+        "batch-input",
+    ),
+    known(
+        r"MLDataType for:|unsupported datatype (?P<d>\S+)",
+        "the graph has a tensor of a type that ONNX Runtime or Triton does not serve.",
+        "Cast it inside the model to one of Triton's types, and export again.",
+        "unsupported-type",
     ),
     known(
         r"configuration expects datatype (?P<c>\w+) for (?P<r>\w+) '(?P<t>[^']*)'(?:, model provides (?P<m>\w+))?",
@@ -126,6 +172,13 @@ TENSORS = (
         "config.pbtxt names {r} '{t}', which the model has not; it has: {a}.",
         "Use the model's own name.",
         "unknown-tensor",
+    ),
+    known(
+        r"configuration expects (?P<c>\d+) inputs, model provides (?P<m>\d+)",
+        "config.pbtxt lists {c} of the {m} inputs that the model takes.",
+        "List them all; `./workshop config MODEL.onnx` writes them.",
+        "missing-input",
+        lambda groups: int(groups["c"]) < int(groups["m"]),
     ),
     known(
         r"configuration expects (?P<c>\d+) inputs, model provides (?P<m>\d+)",
@@ -152,7 +205,7 @@ TENSORS = (
         "model-file-name",
     ),
     known(
-        r"Load model from (?P<p>\S+) failed:\s*(?:Protobuf parsing failed|.*ModelProto does not have a graph)",
+        r"Load model from (?P<p>\S+) failed:\s*(?:Protobuf parsing failed|No graph|.*ModelProto )",
         "{p} is not a whole ONNX file: empty, cut, or something else.",
         "Copy or export it again; compare its size with the original's.",
     ),
@@ -177,7 +230,7 @@ TENSORS = (
         r"reshape dimensions must be|has different size for dims and reshape|different number of variable-size",
         "reshape does not hold the same number of elements, or of free axes, as dims.",
         "Give dims and reshape the same product and the same number of -1.",
-        "reshape",
+        "reshape-size",
     ),
     known(
         r"dimension must be integer >= 1, or -1",
@@ -189,7 +242,7 @@ TENSORS = (
 
 TEXT = (
     known(
-        r"got: \$|[Ee]xpected .*\$\{",
+        r"got: \$|Expected (?:integer|double), got: \{",
         "a placeholder such as ${{NAME}} was never filled in: the template was not rendered.",
         "Fill it in, or run the tool that renders the template.",
         "placeholder",
@@ -214,7 +267,7 @@ TEXT = (
         "batching-contradiction",
     ),
     known(
-        r'Expected ",", found "(?P<f>[^"]*)"',
+        r'Expected ",", found "(?P<f>[^"]+)"',
         "inside [ ] a comma is missing before '{f}'.",
         "Put a comma between the items; repeated blocks without [ ] need none.",
         "missing-comma",
@@ -229,10 +282,16 @@ TEXT = (
         r"Unknown enumeration value of \"(?P<f>[^\"]*)\" for field \"(?P<n>[^\"]*)\"",
         "'{f}' is no value of {n}.",
         "Use Triton's spelling, such as TYPE_FP32 or KIND_CPU.",
-        "unknown-value",
+        "type-alias",
     ),
     known(
-        r"Error parsing text-format|(?<!\S)\d+:\d+: |failed to read text proto",
+        r'Non-repeated field "(?P<f>[^"]*)" is specified multiple times',
+        "{f} is written twice, and is no list.",
+        "Delete one of the two.",
+        "field-twice",
+    ),
+    known(
+        r"Error parsing text-format|(?:\.pbtxt:|(?<!\S))\d+:\d+: |failed to read text proto",
         "config.pbtxt cannot be read as protobuf text at this place.",
         "Look for a missing bracket, comma or quote at or before it; `./workshop lint` shows the line.",
         "syntax",

@@ -6,6 +6,12 @@ from tutorial_lib.server.known_failures import Known, known
 
 PYTHON = (
     known(
+        r"Python model file not found in '(?P<p>[^']*)'",
+        "there is no {p}; Triton waits for its stub for ever.",
+        "Call the file model.py, or name it in default_model_filename; restart the server.",
+        "model-file-name",
+    ),
+    known(
         r"SyntaxError: (?P<w>.*?) \((?P<f>[^,)]*), line (?P<n>\d+)\)",
         "{f} line {n} is not Python: {w}.",
         "Correct the line.",
@@ -51,13 +57,19 @@ PYTHON = (
         r"(?:ModuleNotFoundError|ImportError): No module named '(?P<m>numpy[^']*)'",
         "the Python that runs the model finds no numpy.",
         "Put the environment's bin first on PATH when you start Triton, or give EXECUTION_ENV_PATH.",
-        "python-model",
+        "python-package",
     ),
     known(
         r"(?:ModuleNotFoundError|ImportError): (?:No module named '(?P<m>[^']*)')?",
         "model.py imports '{m}', which the Python that runs the model does not have.",
         "Install it there (in a container: in the image), or give EXECUTION_ENV_PATH.",
-        "python-model",
+        "python-package",
+    ),
+    known(
+        r"Failed to get the canonical path for (?P<p>\S*\w)",
+        "EXECUTION_ENV_PATH names {p}, which is not there.",
+        "Pack the environment to that place, or delete the parameter.",
+        "environment-archive",
     ),
     known(
         r"FileNotFoundError: .*?'(?P<f>[^']*)'",

@@ -6,6 +6,12 @@ from tutorial_lib.server.known_failures import known
 
 LAYOUT = (
     known(
+        r"\(non ascii codepoint\)",
+        "a byte order mark, or another letter beyond ASCII outside quotes and comments.",
+        "Save config.pbtxt as UTF-8 without a byte order mark; look at this place for a curly quote.",
+        "text-encoding",
+    ),
+    known(
         r"unexpected directory name '(?P<d>[^']*)' for model '(?P<m>[^']*)'",
         "the folder is called '{d}', its config.pbtxt says name: \"{m}\".",
         "Delete the name line (it is optional), or rename the folder.",
@@ -27,7 +33,7 @@ LAYOUT = (
         r"at least one version must be available under the version policy of model '(?P<m>[^.'][^']*)'",
         "there is no version folder that version_policy lets it serve.",
         "Put the model into a folder with a number, such as 1/, or correct version_policy.",
-        "version-policy",
+        "version-folder",
     ),
     known(
         r"version (?P<v>-?\d+) is specified for model '(?P<m>[^']*)', but the version directory is not present",
@@ -68,5 +74,17 @@ LAYOUT = (
         r"model not found in any model repository",
         "no repository has a folder of this name.",
         "Check the name, and that the repository is the folder above the model's.",
+    ),
+    known(
+        r"default_model_filename '(?P<f>[^']*)' points outside",
+        "default_model_filename leads out of the version folder: {f}.",
+        "Put the file into the version folder and give its bare name.",
+        "model-path",
+    ),
+    known(
+        r"failed to open text file for read (?P<f>(?:(?!/warmup/)\S)+): No such file",
+        "the label file is not there: {f}.",
+        "Put it beside config.pbtxt, or take label_filename out.",
+        "label-file",
     ),
 )

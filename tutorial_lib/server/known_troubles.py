@@ -28,7 +28,7 @@ SCHEDULING = (
         r"priority level must be in range|priority queue policy must have priority level|Only one priority level",
         "the priorities contradict each other: levels, the default level, and preserve_ordering must fit.",
         "Set priority_levels first; default_priority_level and every key of priority_queue_policy lie in 1..levels.",
-        "queue-policy",
+        "priority-levels",
     ),
     known(
         r"Queue policy can not have DELAY",
@@ -37,7 +37,7 @@ SCHEDULING = (
         "queue-policy",
     ),
     known(
-        r"sequence batching|sequence-batch|for control ",
+        r"sequence batching (?:control|specifies|must|minimum)|sequence-batch|unexpected data type for control",
         "a control input of sequence_batching is not as Triton wants it.",
         "Give each control a name, one kind, and for START, END and READY exactly two values such as "
         "fp32_false_true: [ 0, 1 ].",
@@ -47,7 +47,7 @@ SCHEDULING = (
         r"Please disable the response cache",
         "the response cache works neither with sequences nor with decoupled models.",
         "Delete response_cache.",
-        "response-cache",
+        "batching-contradiction",
     ),
     known(
         r"instance group \S+ of model \S+ has kind KIND_GPU but no GPUs are available|kind KIND_GPU but this tier",
@@ -145,12 +145,18 @@ ENSEMBLES = (
         r"maximum batch size to be (?P<b>\d+)|which only allows maximum batch size",
         "the ensemble allows a batch of {a}, its step '{m}' only {b}.",
         "Lower the ensemble's max_batch_size, or raise the step's.",
-        "ensemble-shape",
+        "ensemble-batch",
     ),
     known(
         r"contains models that are not available or ambiguous: (?P<m>[^\"]*)",
         "a step names a model that is not in the repository: {m}.",
         "Correct model_name, or add the model.",
+        "ensemble-model-missing",
+    ),
+    known(
+        r"depends on '(?P<m>[^']*)' whose required version (?P<v>\S+) is not loaded",
+        "a step asks for version {v} of '{m}', which is not served.",
+        "Write model_version: -1 (the newest), or add the version and let version_policy serve it.",
         "ensemble-model-missing",
     ),
     known(
@@ -174,7 +180,7 @@ ENSEMBLES = (
     ),
     known(
         r"is mapping to non-existing input|is mapped from non-existing output|is not mapped to any ensemble|"
-        r"mapped to multiple ensemble tensors|are mapped to the same ensemble tensor|"
+        r"mapped to multiple ensemble tensors|is unused in ensemble|are mapped to the same ensemble tensor|"
         r"must specify '(?:in|out)put_map'|output map only once",
         "a step's maps do not fit the step model's tensors.",
         "Map every input of the step once; key is the step model's own tensor name, value the ensemble's.",

@@ -26,7 +26,7 @@ from tutorial_lib.server.plain_path import is_plain, plain_path
 from tutorial_lib.server.ports import LOOPBACK, choose
 from tutorial_lib.server.process import ServerProcess
 from tutorial_lib.server.server import Server
-from tutorial_lib.server.weights import require_weights
+from tutorial_lib.server.weights import require_python_file, require_weights
 from tutorial_lib.versions import TARGET, cpu_count, target
 
 TIERS = ("auto", "container", "attached")
@@ -252,6 +252,7 @@ def _check_models(options: ServerOptions) -> None:
                 action="Rename the folder.",
             )
         require_weights(there[name])
+        require_python_file(there[name])
 
 
 def _warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
