@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tritonclient.grpc import model_config_pb2
 
 from tutorial_lib.repository.config_text import shape_text
+from tutorial_lib.repository.proto_fields import name_of
 from tutorial_lib.repository.registry import Problem
 from tutorial_lib.repository.view import ModelView
 
@@ -45,7 +46,9 @@ def tensors_of(model: ModelView, role: str) -> dict[str, tuple[str, tuple[int, .
         return None
     listed = getattr(model.config, role)
     if listed:
-        return {one.name: (model_config_pb2.DataType.Name(one.data_type), tuple(one.dims) or None) for one in listed}
+        return {
+            one.name: (name_of(model_config_pb2.DataType, one.data_type), tuple(one.dims) or None) for one in listed
+        }
     if not model.graphs or model.graphs[0].header is None:
         return None
     graph = model.graphs[0]
@@ -73,7 +76,7 @@ def _ends(model: ModelView) -> tuple[dict[str, list[End]], dict[str, list[End]]]
     readers: dict[str, list[End]] = {}
     for role, ends in (("input", writers), ("output", readers)):
         for number, one in enumerate(getattr(model.config, role)):
-            kind = model_config_pb2.DataType.Name(one.data_type)
+            kind = name_of(model_config_pb2.DataType, one.data_type)
             end = End("the ensemble", one.name, kind, tuple(one.dims) or None, batching, f"{role}[{number}]")
             ends.setdefault(one.name, []).append(end)
     for number, step in enumerate(model.config.ensemble_scheduling.step):

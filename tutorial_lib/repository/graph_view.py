@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,9 +51,15 @@ class GraphView:
     @cached_property
     def _read(self) -> tuple[onnx.ModelProto | None, ExportError | None]:
         try:
-            return read_header(self.path), None
+            header = read_header(self.path)
+            if all(isinstance(text, str) for text in _texts(header)):
+                return header, None
+            raise ValueError(self.path)
         except ExportError as error:
             return None, error
+        except ValueError:  # bytes that protobuf takes and nobody can read
+            problem = f"ONNX file {self.path.name!r}: found names or types that make no sense."
+            return None, ExportError(problem, action="Export or download it again.")
 
     @property
     def header(self) -> onnx.ModelProto | None:
@@ -103,12 +110,13 @@ class GraphView:
         options.log_severity_level = 4
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         try:
-            session = ort.InferenceSession(skeleton, options, providers=["CPUExecutionProvider"])
-        except Exception:
+            session = ort.InferenceSession(skeleton, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+            shapes = {one.name: one.shape for one in session.get_outputs()}
+        except Exception:  # custom operators, a newer opset, broken names: the file's own shapes have to do
             return {}
         return {
-            one.name: tuple(axis if isinstance(axis, int) and axis >= 0 else -1 for axis in one.shape)
-            for one in session.get_outputs()
+            name: tuple(axis if isinstance(axis, int) and axis >= 0 else -1 for axis in shape)
+            for name, shape in shapes.items()
         }
 
 
@@ -128,6 +136,14 @@ def _skeleton(header: onnx.ModelProto) -> bytes | None:
     del graph.initializer[:]
     graph.initializer.extend(kept)
     return model.SerializeToString() if model.ByteSize() <= LARGEST_GRAPH else None
+
+
+def _texts(header: onnx.ModelProto) -> Iterator[str | bytes]:
+    """What is read of a graph as text; protobuf gives bytes for what is not UTF-8."""
+    yield from (tensor.name for tensor in (*inputs_of(header), *outputs_of(header)))
+    for tensor in header.graph.initializer:
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 
 def _hollow(tensor: TensorProto) -> bool:

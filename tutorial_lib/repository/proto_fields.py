@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tutorial_lib.repository.source import Token
@@ -100,3 +101,8 @@ def right_name(value: str, names: list[str]) -> tuple[str, bool]:
         return f"{prefix}{bare}", True
     close = difflib.get_close_matches(f"{prefix}{bare}", names, n=2, cutoff=0.85)
     return (close[0] if len(close) == 1 else ""), False
+
+
+def name_of(enum: EnumTypeWrapper, number: int) -> str:
+    """The name of an enum's value; the number itself, which protobuf's text allows, when it has none."""
+    return enum.Name(number) if number in enum.values() else str(number)

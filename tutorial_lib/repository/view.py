@@ -166,7 +166,7 @@ class ModelView:
         """What is in config.pbtxt; None when there is none, or it cannot be read."""
         path = self.path / CONFIG
         try:
-            if not path.is_file() or path.stat().st_size > LARGEST_TEXT:
+            if not is_file(path) or path.stat().st_size > LARGEST_TEXT:
                 return None
             return path.read_bytes()
         except OSError:
@@ -247,9 +247,9 @@ class ModelView:
             folder = self.path / str(version)
             for name in self.file_names:
                 path = folder / name
-                if inside(name) and path.is_file():
+                if inside(name) and is_file(path):
                     yield version, path
-                elif inside(name) and self.backend == "onnxruntime" and (path / "model.onnx").is_file():
+                elif inside(name) and self.backend == "onnxruntime" and is_file(path / "model.onnx"):
                     yield version, path / "model.onnx"  # a folder with the file and its weights
 
     @cached_property
@@ -272,5 +272,10 @@ class ModelView:
 
 def inside(name: str) -> bool:
     """Whether a file name of a configuration stays inside the folder it belongs to."""
-    parts = name.split("/")
-    return bool(name) and not name.startswith("/") and ".." not in parts and "\0" not in name
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    return bool(parts) and not name.startswith("/") and ".." not in parts and "\0" not in name
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is a file that can be seen; a name that is too long, or a closed folder, has none."""
+    return os.path.isfile(path)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tritonclient.grpc import model_config_pb2
 
 from tutorial_lib.repository import dims
+from tutorial_lib.repository.proto_fields import name_of
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView
 
@@ -101,7 +102,7 @@ def initializer_as_input(model: ModelView) -> Iterator[Problem]:
 )
 def wrong_data_type(model: ModelView) -> Iterator[Problem]:
     for role, number, entry, tensor in dims.pairs(model):
-        found = model_config_pb2.DataType.Name(entry.data_type)
+        found = name_of(model_config_pb2.DataType, entry.data_type)
         if tensor.data_type and entry.data_type and found != tensor.data_type:
             yield Problem(
                 f"{role} '{entry.name}'",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tritonclient.grpc.model_config_pb2 import ModelInstanceGroup
 
+from tutorial_lib.repository.proto_fields import name_of
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView
 
@@ -21,7 +22,7 @@ LESSON = "04#fields-question"
 def instance_group(model: ModelView) -> Iterator[Problem]:
     gpus = 0 if model.repository.tier == "embedded" else model.repository.gpus
     for number, group in enumerate(model.config.instance_group):
-        at, kind = f"instance_group[{number}]", ModelInstanceGroup.Kind.Name(group.kind)
+        at, kind = f"instance_group[{number}]", name_of(ModelInstanceGroup.Kind, group.kind)
         ids = list(group.gpus)
         if model.ensemble:
             return  # has a rule of its own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -10,7 +11,7 @@ from onnx import TensorProto
 
 from tutorial_lib.errors import ExportError
 from tutorial_lib.repository.registry import Problem, rule
-from tutorial_lib.repository.view import ModelView, inside
+from tutorial_lib.repository.view import ModelView, inside, is_file
 from tutorial_lib.versions import check_onnx
 
 LESSON = "04#layout-question"
@@ -33,7 +34,7 @@ def model_path(model: ModelView) -> Iterator[Problem]:
     if name and not inside(name):
         # Triton 2.51 lets its Python backend read such a file; without one there the model stays "loading"
         newest = model.path / str(model.versions[-1] if model.versions else 1)
-        read = model.backend == "python" and not name.startswith("/") and (newest / name).is_file()
+        read = model.backend == "python" and not name.startswith("/") and is_file(newest / name)
         yield Problem(
             "",
             f"default_model_filename: {name!r}",
@@ -55,7 +56,7 @@ def model_file_name(model: ModelView) -> Iterator[Problem]:
     if not names or not all(inside(name) for name in names) or model.listing.problem:
         return
     for version in model.read_versions:
-        if any((model.path / str(version) / name).exists() for name in names):
+        if any(os.path.exists(model.path / str(version) / name) for name in names):
             continue
         found = [name for name in model.files_of(version) if Path(name).suffix in ENDINGS.get(model.backend, ())]
         if not found and not model.config.default_model_filename and model.backend == "openvino":
@@ -138,7 +139,7 @@ def external_data(model: ModelView) -> Iterator[Problem]:
                 yield Problem(
                     file, f"weights outside its folder: {location!r}", "a plain relative name", fix, file=file
                 )
-            elif not beside.is_file():
+            elif not is_file(beside):
                 fix = f"Copy {location} to {model.name}/{graph.version}/."
                 yield Problem(file, f"no file {location}, where its weights are", "it beside the graph", fix, file=file)
             elif _size(beside) < end:
@@ -190,7 +191,7 @@ def environment_archive(model: ModelView) -> Iterator[Problem]:
         return
     value = model.config.parameters["EXECUTION_ENV_PATH"].string_value
     place = value.replace("$$TRITON_MODEL_DIRECTORY", str(model.path))
-    if place != value and not Path(place).exists():
+    if place != value and not os.path.exists(place):
         fix = "Put the packed environment there, or delete the parameter."
         yield Problem(
             "parameter EXECUTION_ENV_PATH",

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from tritonclient.grpc import model_config_pb2
 
+from tutorial_lib.repository.proto_fields import name_of
 from tutorial_lib.repository.python_view import CLASS, PythonView, ends_openly, returns_of, takes
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView
@@ -146,7 +147,7 @@ def _inside(function) -> Iterator:
     why="Nothing checks what a Python model returns: clients get another type than promised, or an error.",
 )
 def python_output(model: ModelView) -> Iterator[Problem]:
-    declared = {entry.name: model_config_pb2.DataType.Name(entry.data_type) for entry in model.config.output}
+    declared = {entry.name: name_of(model_config_pb2.DataType, entry.data_type) for entry in model.config.output}
     for script in model.scripts if declared else ():
         file = model.relative(script.path)
         made = {use.name for use in script.outputs}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tritonclient.grpc import model_config_pb2
 from tritonclient.grpc.model_config_pb2 import ModelSequenceBatching
 
+from tutorial_lib.repository.proto_fields import name_of
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView
 
@@ -40,7 +41,7 @@ def sequence_control(model: ModelView) -> Iterator[Problem]:
                 severity="warning",
             )
         for one in control.control:
-            name = ModelSequenceBatching.Control.Kind.Name(one.kind)
+            name = name_of(ModelSequenceBatching.Control.Kind, one.kind)
             if one.kind in kinds:
                 yield Problem(
                     subject,
@@ -63,7 +64,7 @@ def _values(one, name: str, subject: str, at: str) -> Iterator[Problem]:
     lists = {kind: list(getattr(one, kind)) for kind in ("int32_false_true", "fp32_false_true", "bool_false_true")}
     given = {kind: values for kind, values in lists.items() if values}
     if one.kind == CORRID:
-        found = model_config_pb2.DataType.Name(one.data_type)
+        found = name_of(model_config_pb2.DataType, one.data_type)
         if given:
             yield Problem(
                 subject, f"{next(iter(given))} for {name}", "data_type", "Write data_type: TYPE_UINT64.", at=at

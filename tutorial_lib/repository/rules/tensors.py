@@ -9,8 +9,9 @@ from tritonclient.grpc import model_config_pb2
 from tritonclient.grpc.model_config_pb2 import ModelInput
 
 from tutorial_lib.repository.config_text import shape_text
+from tutorial_lib.repository.proto_fields import name_of
 from tutorial_lib.repository.registry import Problem, rule
-from tutorial_lib.repository.view import LARGEST_TEXT, ModelView, inside
+from tutorial_lib.repository.view import LARGEST_TEXT, ModelView, inside, is_file
 
 LESSON = "04#dims-question"
 
@@ -139,7 +140,7 @@ def tensor_format(model: ModelView) -> Iterator[Problem]:
     for subject, path, entry in entries(model):
         image = isinstance(entry, ModelInput) and entry.format != ModelInput.FORMAT_NONE
         if image and len(entry.dims) != 3:
-            name = ModelInput.Format.Name(entry.format)
+            name = name_of(ModelInput.Format, entry.format)
             found = f"format: {name} with dims: {shape_text(entry.dims)}"
             yield Problem(subject, found, "three dims", "Delete the format line.", at=f"{path}.format")
 
@@ -179,7 +180,7 @@ def label_file(model: ModelView) -> Iterator[Problem]:
             yield Problem(
                 subject, f"label_filename {name!r}", "a file in the model's folder", "Put the file there.", at=at
             )
-        elif not path.is_file():
+        elif not is_file(path):
             there = [one for one in model.listing.files if one.endswith(".txt")]
             versions = [one for one in model.versions if name in model.files_of(one)]
             hint = f"It lies in {versions[0]}/: move it up." if versions else f"There is {there[0]}." if there else ""

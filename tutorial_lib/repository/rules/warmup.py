@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from tritonclient.grpc import model_config_pb2
 
 from tutorial_lib.repository.config_text import shape_text
+from tutorial_lib.repository.proto_fields import name_of
 from tutorial_lib.repository.registry import Problem, rule
-from tutorial_lib.repository.view import ModelView, inside
+from tutorial_lib.repository.view import ModelView, inside, is_file
 
 SIZES = {"BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2, "UINT32": 4, "INT32": 4,
          "FP32": 4, "UINT64": 8, "INT64": 8, "FP64": 8}  # fmt: skip
@@ -84,9 +85,9 @@ def _names(sample, known: dict, subject: str, at: str) -> Iterator[Problem]:
 def _input(model: ModelView, name: str, value, entry, subject: str, at: str) -> Iterator[Problem]:
     subject = f"{subject}, input '{name}'"
     kind = value.WhichOneof("input_data_type")
-    found_type = model_config_pb2.DataType.Name(value.data_type)
+    found_type = name_of(model_config_pb2.DataType, value.data_type)
     if entry is not None and value.data_type != entry.data_type and entry.data_type:
-        right = model_config_pb2.DataType.Name(entry.data_type)
+        right = name_of(model_config_pb2.DataType, entry.data_type)
         yield Problem(
             subject,
             f"data_type: {found_type}",
@@ -134,7 +135,7 @@ def _file(model: ModelView, value, found_type: str, dims: list[int], subject: st
             at=f"{at}.inputs",
         )
         return
-    if not path.is_file():
+    if not is_file(path):
         fix = f"Put the file at {model.name}/warmup/{name}, or write zero_data: true."
         yield Problem(
             subject, f"input_data_file {name!r}, and no such file", "raw bytes in warmup/", fix, at=f"{at}.inputs"
