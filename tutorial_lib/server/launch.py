@@ -24,12 +24,13 @@ from tutorial_lib.repository.layout import Model, find_repository, models_of
 from tutorial_lib.server import container
 from tutorial_lib.server.control import Control
 from tutorial_lib.server.locate import backend_directory, find_installation, server_environment
+from tutorial_lib.server.not_loaded import in_words
 from tutorial_lib.server.options import MODES, ServerOptions, address_arguments
 from tutorial_lib.server.plain_path import is_plain, plain_path
 from tutorial_lib.server.ports import LOOPBACK, choose
 from tutorial_lib.server.process import ServerProcess
 from tutorial_lib.server.server import Server
-from tutorial_lib.server.weights import require_weights
+from tutorial_lib.server.weights import require_python_file, require_weights
 from tutorial_lib.versions import TARGET, cpu_count, target
 
 TIERS = ("auto", "container", "attached")
@@ -261,6 +262,7 @@ def _check_models(options: ServerOptions) -> None:
                 action="Rename the folder.",
             )
         require_weights(there[name])
+        require_python_file(there[name])
 
 
 def _warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
@@ -271,9 +273,8 @@ def _warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
     wanted = _model_names(options) if options.models is None else options.models
     failed = {name: index.get(name, {}) for name in wanted if index.get(name, {}).get("state") != "READY"}
     if failed:
-        # a model that could not even be polled is in the index without a reason, or not at all
-        unknown = "; ".join(server.decisive_lines()) or "the log does not say why"
-        reasons = "\n".join(f"'{name}': {entry.get('reason') or unknown}" for name, entry in failed.items())
+        said = server.explain()
+        reasons = "\n".join(in_words(name, entry.get("reason", ""), said) for name, entry in failed.items())
         warnings.warn(f"not loaded: {reasons}", ModelNotLoaded, stacklevel=6)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tutorial_lib.errors import ServerError
 from tutorial_lib.server.control import Control
+from tutorial_lib.server.explain import explain_log
 from tutorial_lib.server.log import decisive_lines
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -112,7 +113,9 @@ class ServerProcess:
 
     def _evidence(self) -> str:
         text = self.log_text()
-        return "\n".join(decisive_lines(text) or text.splitlines()[-5:]) or "(the log is empty)"
+        lines = "\n".join(decisive_lines(text) or text.splitlines()[-5:]) or "(the log is empty)"
+        words = [f"{item.model or 'server'}: {item.cause} {item.fix}" for item in explain_log(text) if item.known]
+        return "\n\n".join([lines, *(["In words:\n" + "\n".join(words)] if words else [])])
 
     def stop(self) -> None:
         """End the server and wait until nothing of it is left; harmless when called again.
