@@ -26,7 +26,7 @@ def solve(
 
 def reset(
     notebook: Annotated[
-        str, typer.Argument(help="Number of the notebook to be ready for; the whole workspace if left out.")
+        str, typer.Argument(help="Number or name of the notebook to be ready for; the whole workspace if left out.")
     ] = "00",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
 ) -> None:
@@ -35,7 +35,7 @@ def reset(
 
     plan = plan_reset(notebook)
     if plan.empty:
-        print(f"Nothing to do: {plan.space.root} is as notebook {plan.number:02} finds it.")
+        print(f"Nothing to do: {plan.space.root} is as notebook {plan.notebook} finds it.")
         return
     print("\n".join(told(plan)), flush=True)
     if dry_run:
@@ -44,7 +44,7 @@ def reset(
     backup = carry_out(plan)
     if backup:
         print(f"Set aside in {backup}; move back what you miss.")
-    print(f"Ready for notebook {plan.number:02}.")
+    print(f"Ready for notebook {plan.notebook}.")
 
 
 def status() -> None:

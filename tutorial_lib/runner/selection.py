@@ -7,10 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from tutorial_lib.course.numbering import APPENDICES, key_of
 from tutorial_lib.errors import NotebookError
 from tutorial_lib.paths import NOTEBOOKS
-
-APPENDICES = ("bring_your_own_model",)
 
 
 def available(folder: Path = NOTEBOOKS) -> list[Path]:
@@ -52,7 +51,7 @@ def _find(word: str, notebooks: list[Path]) -> Path:
         matches = [path for path in notebooks if _number(path) == int(word)]
     else:
         stem = Path(word).name.removesuffix(".ipynb")
-        exact = [path for path in notebooks if stem in (path.stem, re.sub(r"^\d\d_", "", path.stem))]
+        exact = [path for path in notebooks if stem in (path.stem, key_of(path), re.sub(r"^\d\d_", "", path.stem))]
         matches = exact or [path for path in notebooks if stem and stem.lower() in path.stem.lower()]
     if len(matches) == 1:
         return matches[0]
