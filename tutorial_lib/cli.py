@@ -13,6 +13,10 @@ from typing import Annotated, Literal
 import typer
 from typer.core import TyperGroup
 
+from tutorial_lib.cli_course import reset, solve, status
+from tutorial_lib.cli_explain import explain
+from tutorial_lib.cli_repository import config, lint
+
 
 class _Commands(TyperGroup):
     """The commands in the order a learner meets them; a number alone is understood as a notebook."""
@@ -163,45 +167,8 @@ def serve(
             print("Stopping …", flush=True)
 
 
-@app.command()
-def solve(
-    notebook: Annotated[str, typer.Argument(help="Number or name, such as `04` or `launch`.")],
-    output: Annotated[
-        Path | None,
-        typer.Option(help="File or folder of the copy; by default `workspace/solved/`.", show_default=False),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a copy that differs.")] = False,
-) -> None:
-    """Write a copy of a notebook with every exercise solved; your own notebook is only read."""
-    from tutorial_lib.course.solve import solve as write_solved
-
-    solved = write_solved(notebook, output=output, replace=force)
-    print(f"{'Solved copy:' if solved.written else 'Already there:'} {solved.path}")
-    print(f"Replaced:    {', '.join(solved.cells)}")
-
-
-@app.command()
-def reset(
-    notebook: Annotated[
-        str, typer.Argument(help="Number of the notebook to be ready for; the whole workspace if left out.")
-    ] = "00",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
-) -> None:
-    """Bring the workspace to the clean start of a notebook; what you made is set aside, notebooks are never touched."""
-    from tutorial_lib.course.reset import carry_out, plan_reset, told
-
-    plan = plan_reset(notebook)
-    if plan.empty:
-        print(f"Nothing to do: {plan.space.root} is as notebook {plan.number:02} finds it.")
-        return
-    print("\n".join(told(plan)), flush=True)
-    if dry_run:
-        print("Nothing was changed: --dry-run.")
-        return
-    backup = carry_out(plan)
-    if backup:
-        print(f"Set aside in {backup}; move back what you miss.")
-    print(f"Ready for notebook {plan.number:02}.")
+for _command in (config, lint, explain, solve, reset, status):
+    app.command()(_command)
 
 
 @app.command()
@@ -212,14 +179,6 @@ def doctor() -> None:
     report = examine()
     report.print()
     raise typer.Exit(0 if report.ok else 1)
-
-
-@app.command()
-def status() -> None:
-    """Show which exercises are done, and how good the predictions were."""
-    from tutorial_lib.course.status import status_text
-
-    print(status_text())
 
 
 @app.command()

@@ -10,20 +10,22 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tests.docs.test_readme import sources
 from tutorial_lib.course import guide
+from tutorial_lib.course.numbering import key_of
 from tutorial_lib.course.solutions import exercises
 from tutorial_lib.errors import NotebookError
 from tutorial_lib.paths import NOTEBOOKS, WORKSPACE_VARIABLE
-from tutorial_lib.runner import available
+from tutorial_lib.runner import appendices, available
 
 TEXT = guide.GUIDE.read_text()
 SLACK_MINUTES = 4  # the first cell rounds to five
 TRITONS_OWN = ("unexpected shape for input",)
 
-each = pytest.mark.parametrize("path", available(), ids=lambda path: path.stem)
+COURSE = [*available(), *appendices()]
+each = pytest.mark.parametrize("path", COURSE, ids=lambda path: path.stem)
 
 
 def test_timetable_and_answer_key_are_up_to_date():
-    assert guide.renewed(TEXT, available()) == TEXT, "run: python -m tutorial_lib.course.guide"
+    assert guide.renewed(TEXT, COURSE) == TEXT, "run: python -m tutorial_lib.course.guide"
 
 
 @each
@@ -46,7 +48,7 @@ def test_every_heading_has_its_minutes_and_they_add_up_to_what_the_notebook_prom
 
 @each
 def test_every_solution_is_in_the_answer_key_under_its_name_in_the_progress_table(path):
-    key = TEXT.partition(f"### Answers to {path.name[:2]}\n")[2].partition("\n### ")[0]
+    key = TEXT.partition(f"### Answers to {guide.answers_of(path)}\n")[2].partition("\n### ")[0]
     notebook = nbformat.read(path, as_version=4)
     found = exercises(notebook)
     for exercise in found:
@@ -54,7 +56,7 @@ def test_every_solution_is_in_the_answer_key_under_its_name_in_the_progress_tabl
         assert f"(cell `{notebook.cells[exercise.stub].id}`)" in key
     names = re.findall(r"^\*\*(\S+)\*\*", key, re.M)
     assert len(names) == len(set(names)) == len(found)
-    assert all(name.startswith(path.name[:2]) for name in names)
+    assert all(name.startswith(f"{key_of(path)}-") for name in names)
 
 
 def test_links_lead_somewhere():
@@ -105,4 +107,4 @@ def test_a_promise_or_a_mark_that_is_missing_is_said():
     with pytest.raises(NotebookError, match="About NN minutes"):
         guide.stated_minutes(new_notebook(cells=[new_markdown_cell("# 01", id="a")]))
     with pytest.raises(NotebookError, match="end of answer key"):
-        guide.renewed(TEXT.replace("<!-- end of answer key -->", ""), available())
+        guide.renewed(TEXT.replace("<!-- end of answer key -->", ""), COURSE)

@@ -11,7 +11,7 @@ import yaml
 
 from tutorial_lib.cli import app
 from tutorial_lib.paths import CHECKOUT
-from tutorial_lib.runner import available
+from tutorial_lib.runner import appendices, available
 from tutorial_lib.server import ServerOptions, compose_text
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
@@ -45,7 +45,7 @@ def test_links_lead_somewhere(name):
 
 def test_every_notebook_is_in_the_readme():
     linked = re.findall(r"\(notebooks/(\w+)\.ipynb\)", text_of("README.md"))
-    assert linked == [path.stem for path in available()]
+    assert linked == [path.stem for path in (*available(), *appendices())]
 
 
 def test_commands_named_are_commands_and_all_are_named():
@@ -56,7 +56,7 @@ def test_commands_named_are_commands_and_all_are_named():
 
 def test_the_output_shown_is_of_this_course():
     shown = next(block for block in text_of("README.md").split("```") if "Report: " in block)
-    assert re.findall(r"^✓ (\w+) passed in", shown, re.M) == [path.stem for path in available()]
+    assert re.findall(r"^✓ (\w+) passed in", shown, re.M) == [path.stem for path in (*available(), *appendices())]
     assert "The served model's answer to a real handwritten digit:" in shown
 
 

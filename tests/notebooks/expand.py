@@ -95,15 +95,15 @@ def planted(notebook: NotebookNode) -> dict[str, list[Planted]]:
 
 
 def lab_of(notebook: NotebookNode, place: int) -> str:
-    """The fault of the nearest `break_it("…")` above a cell.
+    """The fault of the nearest `break_it("…")` in a cell or above it.
 
     Raises:
         ValueError: there is none.
     """
-    for cell in reversed(notebook.cells[:place]):
+    for cell in reversed(notebook.cells[: place + 1]):
         if cell.cell_type == "code" and (found := re.search(r'break_it\("(\w+)"\)', cell.source)):
             return found[1]
-    raise ValueError(f"cell {place + 1}: found no break_it(…) above it")
+    raise ValueError(f"cell {place + 1}: found no break_it(…) in it or above it")
 
 
 def expand(notebook: NotebookNode, *, variants: dict[str, Sequence[Planted]] | None = None) -> NotebookNode:

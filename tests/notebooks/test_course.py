@@ -12,9 +12,9 @@ import pytest
 from tests.notebooks.expand import complaints, expand, planted
 from tutorial_lib.course.progress import PROGRESS_VARIABLE
 from tutorial_lib.paths import CHECKOUT, NOTEBOOKS, WORKSPACE_VARIABLE
-from tutorial_lib.runner import available, run_notebooks
+from tutorial_lib.runner import appendices, available, run_notebooks
 
-COURSE = available()
+COURSE = [*available(), *appendices()]
 QUICK_S = 60  # what a notebook may take in quick mode on two idle cores
 SLACK = 3  # the cores of a test machine are rarely idle
 
@@ -35,7 +35,7 @@ def course(tmp_path_factory):
         home = tmp_path_factory.mktemp("course")
         patch.setenv(WORKSPACE_VARIABLE, str(home))
         patch.setenv(PROGRESS_VARIABLE, str(home / "learner.json"))
-        run = run_notebooks(sorted(expanded.glob("*.ipynb")), timeout_s=QUICK_S * SLACK, cwd=NOTEBOOKS)
+        run = run_notebooks([expanded / path.name for path in COURSE], timeout_s=QUICK_S * SLACK, cwd=NOTEBOOKS)
     return run, json.loads((run.folder / "report.json").read_text()), before, git_status()
 
 

@@ -10,10 +10,11 @@ import pytest
 from tests.notebooks.expand import assigned, call, errors, exercises, lab_of, planted, printed
 from tests.notebooks.small import write
 from tutorial_lib.course.checks import course_exercises
+from tutorial_lib.course.numbering import key_of
 from tutorial_lib.paths import WORKSPACE_VARIABLE
-from tutorial_lib.runner import available, run_notebooks
+from tutorial_lib.runner import appendices, available, run_notebooks
 
-NOTEBOOKS = {path: nbformat.read(path, as_version=4) for path in available()}
+NOTEBOOKS = {path: nbformat.read(path, as_version=4) for path in (*available(), *appendices())}
 
 
 def test_every_check_is_used_once_in_the_notebook_it_is_named_after():
@@ -23,8 +24,11 @@ def test_every_check_is_used_once_in_the_notebook_it_is_named_after():
             module, function, _ = call(notebook.cells[exercise.check].source)
             if function == "fixed":
                 module, function = "checks_break_it", f"check_{lab_of(notebook, exercise.stub)}"
-            used.append((path.name[:2], module.rpartition(".")[2], function))
-    made = [(one.name[:2], one.check.__module__.rpartition(".")[2], one.check.__name__) for one in course_exercises()]
+            used.append((key_of(path), module.rpartition(".")[2], function))
+    made = [
+        (one.name.partition("-")[0], one.check.__module__.rpartition(".")[2], one.check.__name__)
+        for one in course_exercises()
+    ]
     assert sorted(used) == sorted(made)
 
 

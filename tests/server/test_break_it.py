@@ -22,7 +22,7 @@ from tutorial_lib.course import break_it as module
 from tutorial_lib.course import checks, checks_break_it, scratch
 from tutorial_lib.course.break_it import break_it, fixed
 from tutorial_lib.course.catch_up import export_path
-from tutorial_lib.course.fault import Fault
+from tutorial_lib.course.fault import AGAIN, Fault
 from tutorial_lib.course.faults import FAULTS
 from tutorial_lib.course.progress import exercise_state
 from tutorial_lib.errors import ExerciseError, NotebookError, ServerError, SetupError
@@ -97,7 +97,7 @@ def run(code, lab, space):
 
 
 def mend(lab):
-    run(lab.fault.solution, lab, workspace())
+    run(f"{AGAIN}\n{lab.fault.repair}", lab, workspace())
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -134,6 +134,37 @@ def test_a_model_that_still_runs_does_not_answer_for_a_broken_one(space):
     with pytest.raises(ExerciseError, match="TYPE_INT8"):
         fixed()
     assert not lab.server.ready(MODEL_NAME)
+
+
+def test_a_lab_of_several_models_leaves_none_of_them_behind(space, capsys):
+    lab = break_it("swapped_map")
+    mend(lab)
+    fixed()
+    assert sorted(path.name for path in lab.repository.iterdir()) == ["densenet_onnx", "digit_pipeline", "enlarge"]
+    after = break_it("scalar_output")
+    assert after.server is lab.server
+    assert [path.name for path in after.repository.iterdir()] == ["brightness"]
+    assert not [entry for entry in after.server.control.index() if entry.get("state") == "READY"]
+    mend(after)
+    fixed()
+    assert capsys.readouterr().out.count("✓ Right") == 2
+
+
+def test_another_step_than_the_broken_one_may_be_edited_and_counts_as_an_attempt(space):
+    lab = break_it("swapped_map")
+    (lab.repository / "enlarge" / "config.pbtxt").write_text('backend: "python"')
+    with pytest.raises(ExerciseError, match=r"digit_pipeline"):
+        fixed()
+
+
+def test_the_labs_can_be_ended(space):
+    lab = break_it("missing_comma")
+    server = lab.server
+    module.end_labs()
+    assert not server.running
+    with pytest.raises(NotebookError, match="no lab is open"):
+        fixed()
+    module.end_labs()  # nothing is left to end
 
 
 def test_what_an_editor_leaves_is_no_attempt_and_does_no_harm(space, capsys):

@@ -52,6 +52,14 @@ def tree(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+def own_models(space):
+    """A repository as the appendix leaves it."""
+    config = space.root / reset.OWN_MODELS / "net" / "config.pbtxt"
+    config.parent.mkdir(parents=True)
+    config.write_text("mine")
+    return config
+
+
 def work(space):
     """The workspace but for the notes of catch_up, its lock, and what is kept of earlier resets."""
     return {
@@ -285,3 +293,25 @@ def test_the_plan_is_told_in_paths_of_the_workspace(space):
     lines = told(plan_reset("06"))
     assert "aside   exports" in lines
     assert not any(str(space.root) in line for line in lines)
+
+
+@pytest.mark.parametrize("word", ["bring_your_own_model", "own"])
+def test_the_appendix_has_its_own_repository_and_comes_after_all(space, word, capsys):
+    catch_up(word, progress=False)
+    config = own_models(space)
+    note_right("own-repaired")
+    note_right("06-margin")
+    plan = plan_reset(word)
+    assert plan.notebook == "bring_your_own_model"
+    assert list(plan.aside) == [config.parent.parent] and list(plan.exercises) == ["own-repaired"]
+    backup = carry_out(plan, show_progress=False)
+    assert not config.exists() and next(backup.rglob("config.pbtxt")).read_text() == "mine"
+    assert exercise_state("own-repaired") == "not attempted" and exercise_state("06-margin") == "right"
+
+
+def test_the_appendix_is_later_than_every_number(space):
+    config = own_models(space)
+    note_right("own-repaired")
+    plan = plan_reset("06")
+    assert "own-repaired" in plan.exercises and config.parent.parent not in plan.aside
+    assert config.parent.parent in plan_reset().aside

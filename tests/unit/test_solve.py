@@ -13,11 +13,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from typer.testing import CliRunner
 
 from tutorial_lib import cli
+from tutorial_lib.course.numbering import key_of
 from tutorial_lib.course.solutions import exercises
 from tutorial_lib.course.solve import NOTE, solve
 from tutorial_lib.errors import NotebookError
 from tutorial_lib.paths import NOTEBOOKS, WORKSPACE_VARIABLE, workspace
-from tutorial_lib.runner import available
+from tutorial_lib.runner import appendices, available
 
 SOLUTION = "<details>\n<summary>Solution</summary>\n\n```python\nanswer = 42\n```\n\n</details>"
 
@@ -77,10 +78,10 @@ def test_the_copy_is_solved_and_the_notebook_as_it_was(folder, space):
     assert "Solved copy" in copy.cells[1].source
 
 
-@pytest.mark.parametrize("path", available(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*available(), *appendices()], ids=lambda path: path.stem)
 def test_every_notebook_of_the_course_can_be_solved(path):
     before = digests(NOTEBOOKS)
-    solved = solve(path.stem[:2])
+    solved = solve(key_of(path))
     assert digests(NOTEBOOKS) == before
     copy, own = nbformat.read(solved.path, as_version=4), nbformat.read(path, as_version=4)
     nbformat.validate(copy)

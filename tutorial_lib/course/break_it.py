@@ -8,23 +8,20 @@ fixed()                          # loads it again and asks
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
 from tutorial_lib.course.checks_break_it import REPAIRED
 from tutorial_lib.course.fault import Fault
 from tutorial_lib.course.faults import find_fault
-from tutorial_lib.course.judge import BATCH, Finding, Truth, judge
+from tutorial_lib.course.judge import Finding
 from tutorial_lib.course.record import skip
-from tutorial_lib.course.scratch import contents, put_model, scratch_repository
+from tutorial_lib.course.scratch import contents, put_models, scratch_repository
 from tutorial_lib.errors import NotebookError, ServerError, WorkshopError
-from tutorial_lib.models.names import MODEL_NAME
 from tutorial_lib.paths import CHECKOUT
 from tutorial_lib.repository.layout import CONFIG
 from tutorial_lib.server import Server, serve
-
-EXPECTED = f"'{MODEL_NAME}' is loaded and answers a batch of {BATCH} as ONNX Runtime does"
-TASK = f"mend it so that Triton loads {MODEL_NAME} and answers batches of {BATCH} and more, with labels, as before."
 
 _latest: Lab | None = None
 
@@ -43,7 +40,7 @@ class Lab:
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
         self.repository = scratch_repository()
-        self.model = self.repository / MODEL_NAME
+        self.model = self.repository / fault.subject.model
         self.server: Server | None = None
         self.skipped = ""
         self.again()
@@ -55,14 +52,14 @@ class Lab:
 
     def again(self) -> None:
         """Bring the broken files back, as they were at the beginning."""
-        self.truth = Truth(put_model(self.repository, self.fault.inject))
+        self._judge = put_models(self.repository, self.fault.subject, self.fault.inject)
         self.start: dict[str, Any] = copy.deepcopy(dict(self.fault.start))
-        self._broken = contents(self.model)
+        self._broken = contents(self.repository)
 
     @property
     def touched(self) -> bool:
         """Whether anything differs from the broken state."""
-        return self.start != self.fault.start or not self.model.is_dir() or contents(self.model) != self._broken
+        return self.start != self.fault.start or contents(self.repository) != self._broken
 
     @property
     def _explicit(self) -> bool:
@@ -75,8 +72,9 @@ class Lab:
         Raises:
             ServerError: the server has ended.
         """
+        expected = self.fault.subject.expected
         if not self.model.is_dir():
-            return Finding(f"no folder {MODEL_NAME}", EXPECTED, "lab.again() brings the broken files back.")
+            return Finding(f"no folder {self.model.name}", expected, "lab.again() brings the broken files back.")
         if self.fault.start or self.server is None:
             self.stop()
             try:
@@ -84,14 +82,14 @@ class Lab:
             except (WorkshopError, TypeError) as error:
                 if not self.fault.start:
                     raise
-                return Finding(str(error), EXPECTED)
+                return Finding(str(error), expected)
         try:
-            found = self._load() or judge(self.server, self.truth)
+            found = self._load() or self._judge(self.server)
             lost = "" if found else self.fault.gives_up(self.model)
-            return found or (Finding("a model that answers", "one that could also move back", lost) if lost else None)
+            return found or (Finding("a model that answers", "one that has given nothing up", lost) if lost else None)
         except ServerError as error:
             if self.server.running and self.server.control.alive():
-                return Finding(error.problem, EXPECTED)
+                return Finding(error.problem, expected)
             raise ServerError(
                 f"lab '{self.fault.name}': its server has ended.",
                 action=f'Run break_it("{self.fault.name}") again: it starts a new one.',
@@ -107,15 +105,17 @@ class Lab:
     def _load(self) -> Finding | None:
         if not self._explicit:
             return None  # this server loads everything at its start
-        self.server.unload(MODEL_NAME)  # a version that still runs would answer in place of one that does not load
+        for entry in self.server.control.index():  # what still runs would answer in place of what does not load
+            if entry.get("state") == "READY":
+                self.server.unload(entry["name"])
         try:
-            self.server.load(MODEL_NAME)
+            self.server.load(self.model.name)
         except ServerError as error:
             if not self.server.control.alive():
                 raise
             words = error.problem.partition("Triton refused to load it: ")[2] or error.problem
-            detail = [line for line in error.details.splitlines() if not _repeats(line, words)]
-            return Finding("\n".join([words.rstrip("; ."), *detail]), EXPECTED)
+            detail = [_plain(line) for line in error.details.splitlines() if not _repeats(line, words)]
+            return Finding("\n".join([words.rstrip("; ."), *detail]), self.fault.subject.expected)
         return None
 
     def __repr__(self) -> str:
@@ -182,6 +182,14 @@ def fixed(lab: Lab | None = None) -> None:
         print(f"  Nothing has changed yet in {_short(lab.model)}.")
 
 
+def end_labs() -> None:
+    """Stop the server of the latest lab and close it; its files stay until the kernel ends."""
+    global _latest
+    if _latest is not None:
+        _latest.stop()
+        _latest = None
+
+
 def _show(lab: Lab, finding: Finding | None) -> None:
     label = lab.server.label if lab.server else "Triton"
     if finding is None:
@@ -190,12 +198,12 @@ def _show(lab: Lab, finding: Finding | None) -> None:
         return
     print(f"⚡ {lab.fault.story}\n")
     print(f"{label} says\n" + _indented(finding.found))
-    if finding.hint:
+    if finding.expected != lab.fault.subject.expected:
         print("where this was expected\n" + _indented(finding.expected))
     print("look at\n" + _indented("\n".join(_short(lab.model / place) for place in lab.fault.look)))
     if lab.server and lab.server.log_path:
         print(f"the whole log\n    {_short(lab.server.log_path)}")
-    print(f"\nTask: {TASK}")
+    print(f"\nTask: {lab.fault.subject.task}")
 
 
 def _indented(text: str) -> str:
@@ -205,6 +213,11 @@ def _indented(text: str) -> str:
 def _short(path: Path) -> str:
     """As JupyterLab's file browser shows it, when it can."""
     return str(path.relative_to(CHECKOUT)) if path.is_relative_to(CHECKOUT) else str(path)
+
+
+def _plain(line: str) -> str:
+    """A log line without the path that a source file had where Triton was built."""
+    return re.sub(r"(?<=[ \[])/\S+/(?=[\w.]+:\d+\])", "", line)
 
 
 def _repeats(line: str, words: str) -> bool:

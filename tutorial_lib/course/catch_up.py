@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 
 from tutorial_lib.course.backups import new_backup, set_aside
 from tutorial_lib.course.manifest import Manifest, sha256_of
+from tutorial_lib.course.numbering import AFTER_ALL, key_of, position
 from tutorial_lib.course.parts import PARTS, SEED, Part, State, export_path, served_path
 from tutorial_lib.errors import NotebookError, SetupError
 from tutorial_lib.paths import REFERENCE_REPOSITORY, Workspace, atomic_write, reference_files, workspace
@@ -78,12 +79,14 @@ def catch_up_locked(space: Workspace, number: int, *, progress: bool = True) -> 
 
 
 def step_number(step: str | int) -> int:
-    """The number in "06", 6 or "06_call_the_server".
+    """The number in "06", 6 or "06_call_the_server"; 99 for the appendix, by its name or as "own".
 
     Raises:
         NotebookError: there is no such notebook.
     """
-    text = str(step).strip().partition("_")[0]
+    text = key_of(str(step).strip())
+    if position(text) == AFTER_ALL and not text.isdecimal():
+        return AFTER_ALL
     if text.isdecimal() and FIRST_STEP <= int(text) <= LAST_STEP:
         return int(text)
     raise NotebookError(

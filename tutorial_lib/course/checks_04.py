@@ -69,21 +69,121 @@ def check_mended(mended: object, server: Server, onnx_file: Path) -> str:
     if config.max_batch_size < 2:
         note = "keep max_batch_size: 32; the batch belongs there, not in dims."
         raise wrong(f"max_batch_size {config.max_batch_size}", "a model that can batch", note)
-    folder = server.repositories[0] / "published"
-    (folder / "1").mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(onnx_file, folder / "1" / "model.onnx")
-    shutil.copyfile(server.repositories[0] / "good" / "labels.txt", folder / "labels.txt")
-    (folder / "config.pbtxt").write_text(mended)
-    try:
-        server.load("published")
-    except ServerError as error:
-        if not server.running:
-            raise
-        raise wrong(error.problem, "a model that loads", "read the server's sentence: it names the field.") from None
+    _put(mended, "published", server, onnx_file)
+    _load("published", server)
     health = server.health("published")
     if health.detail:  # a model's own error is an answer to health(), not to this exercise
         raise wrong(health.detail, "an answer to one request", "it loaded, but does not answer.")
     return "the running server loaded your configuration and answered a request with it."
+
+
+@exercise(
+    "04-generated",
+    hints=[
+        "help(generate_config) lists what it takes; three of the four wishes are numbers, and one is a list of names.",
+        "a queue delay is in microseconds: 2 ms are 2000.",
+        "max_batch_size=16, instances=1, queue_delay_us=2000 and labels=CLASSES.",
+    ],
+)
+def check_generated(generated: object, server: Server, onnx_file: Path) -> str:
+    """`generated` must be a configuration with which the running server serves "night_shift" as asked.
+
+    Args:
+        generated: the text of a config.pbtxt.
+        server: a server in explicit mode on a scratch repository of ours.
+        onnx_file: the model file.
+
+    Raises:
+        ExerciseError: it cannot be read, the server refuses it, or has another setting in force.
+    """
+    if not isinstance(generated, str):
+        raise wrong(f"a {type(generated).__name__}", "the text that generate_config returns")
+    try:
+        config = parse_config(generated)
+    except RepositoryError as error:
+        raise wrong(error.problem, "a configuration that Triton can read", error.action) from None
+    if config.name not in ("", "night_shift"):
+        raise wrong(f"name {config.name!r}", "'night_shift'", 'name="night_shift", or none: the folder is called so.')
+    _put(generated, "night_shift", server, onnx_file)
+    _load("night_shift", server)
+    in_force = server.config("night_shift")
+    found = {
+        "max_batch_size": in_force["max_batch_size"],
+        "instances": sum(group["count"] for group in in_force["instance_group"]),
+        "queue delay (µs)": int(in_force.get("dynamic_batching", {}).get("max_queue_delay_microseconds", 0)),
+        "label file": in_force["output"][0]["label_filename"] or "none",
+    }
+    wanted = {"max_batch_size": 16, "instances": 1, "queue delay (µs)": 2000, "label file": "labels.txt"}
+    for what, value in wanted.items():
+        if found[what] != value:
+            note = "that is what Triton has in force, read back from the server."
+            if what == "queue delay (µs)" and found[what] == 2:
+                note = "two microseconds are no time to wait: look at the unit in the parameter's name."
+            raise wrong(f"{what}: {found[what]}", f"{what}: {value}", note)
+    health = server.health("night_shift")
+    if not health:
+        raise wrong(health.detail, "an answer to one request", "it loaded, but does not answer.")
+    return "the server has exactly these four settings in force, and answers."
+
+
+@exercise(
+    "04-lint-rule",
+    hints=[
+        "a 1 in front of dims proves nothing: a grey image has one channel. Compare with what the graph says.",
+        "the graph's rank counts the batch axis, dims must not: so which length would be one too many?",
+        "with max_batch_size above zero: are there as many dims as the graph has axes?",
+    ],
+)
+def check_repeats_batch(repeats_batch: Callable[[int, list[int], int], bool]) -> str:
+    """`repeats_batch(max_batch_size, dims, rank)` must say whether dims hold the batch a second time.
+
+    Raises:
+        ExerciseError: it does not.
+    """
+    for max_batch_size, dims, rank, expected in BATCH_CASES:
+        yours = repeats_batch(max_batch_size, list(dims), rank)
+        if bool(yours) is not expected or yours is None:
+            note = ""
+            if expected and dims[0] != 1:
+                note = "the axis too many may be written as -1, or as any size."
+            elif not expected and max_batch_size == 0:
+                note = "without batching the batch has to stand in dims."
+            elif not expected:
+                note = "a false alarm: dims are right, whatever their first number is."
+            case = f"max_batch_size {max_batch_size}, dims {list(dims)}, graph of rank {rank}"
+            raise wrong(yours, f"{expected} for {case}", note)
+    return f"your rule gives the linter's verdict in {len(BATCH_CASES)} cases, false alarms included."
+
+
+# max_batch_size, dims, rank of the graph's tensor, and whether the linter says batch-in-dims (a test asks it)
+BATCH_CASES = (
+    (32, (1, 3, 32, 32), 4, True),
+    (32, (3, 32, 32), 4, False),
+    (8, (1, 28, 28), 4, False),
+    (0, (1, 3, 32, 32), 4, False),
+    (8, (-1, 10), 2, True),
+    (1, (1, 10), 2, True),
+    (4, (10,), 2, False),
+    (16, (1, 1, 10), 3, True),
+)
+
+
+def _put(text: str, name: str, server: Server, onnx_file: Path) -> None:
+    """Lay a model out in the server's scratch repository, with the labels of the good one."""
+    folder = server.repositories[0] / name
+    (folder / "1").mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(onnx_file, folder / "1" / "model.onnx")
+    shutil.copyfile(server.repositories[0] / "good" / "labels.txt", folder / "labels.txt")
+    (folder / "config.pbtxt").write_text(text, encoding="utf-8")
+
+
+def _load(name: str, server: Server) -> None:
+    try:
+        server.load(name)
+    except ServerError as error:
+        if not server.running:
+            raise
+        raise wrong(error.problem, "a model that loads", "read the server's sentence: it names the field.") from None
 
 
 WRONG = {
@@ -104,5 +204,31 @@ WRONG = {
             "expected: a configuration that agrees",
         ),
         ("mended = b'name: \"published\"'", "as one string"),
+    ],
+    "check_generated": [
+        (
+            'generated = generate_config(onnx_file, name="night_shift", max_batch_size=16, instances=1, '
+            "queue_delay_us=2, labels=CLASSES)",
+            "two microseconds are no time",
+        ),
+        (
+            'generated = generate_config(onnx_file, name="night_shift", instances=1, queue_delay_us=2000)',
+            "expected: max_batch_size: 16",
+        ),
+        (
+            'generated = generate_config(onnx_file, name="night_shift", max_batch_size=16, instances=1, '
+            "queue_delay_us=2000)",
+            "expected: label file: labels.txt",
+        ),
+        ('generated = {"max_batch_size": 16}', "the text that generate_config returns"),
+    ],
+    "check_repeats_batch": [
+        ("def repeats_batch(max_batch_size, dims, rank):\n    return dims[0] == 1", "a false alarm"),
+        ("def repeats_batch(max_batch_size, dims, rank):\n    return len(dims) == rank", "without batching"),
+        (
+            "def repeats_batch(max_batch_size, dims, rank):\n"
+            "    return max_batch_size > 0 and len(dims) == rank and dims[0] == 1",
+            "may be written as -1",
+        ),
     ],
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tutorial_lib.course.subjects import DIGITS, Subject
 from tutorial_lib.repository.layout import CONFIG
 
 
@@ -42,6 +43,8 @@ class Fault:
         wrong: two or more repairs that are none.
         gives_up: what a repair that the server accepts has lost all the same, as a hint; "" when nothing.
         start: arguments of `serve()` that are faulty; `lab.start` holds them for the learner to mend.
+        subject: the model that is broken, with those it needs.
+        compact: whether the notebook breaks and mends it in one cell, without words around it.
     """
 
     name: str
@@ -56,6 +59,8 @@ class Fault:
     wrong: tuple[WrongRepair, ...]
     gives_up: Callable[[Path], str] = lambda model: ""
     start: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    subject: Subject = DIGITS
+    compact: bool = False
 
     @property
     def exercise(self) -> str:
@@ -65,7 +70,8 @@ class Fault:
     @property
     def solution(self) -> str:
         """The code of the solution cell: the reference repair, on a fresh copy of the broken files."""
-        return f"{AGAIN}\n{self.repair}"
+        begin = f'lab = break_it("{self.name}")' if self.compact else AGAIN
+        return f"{begin}\n{self.repair}"
 
 
 AGAIN = "lab.again()  # whatever was tried before"

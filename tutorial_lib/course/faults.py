@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import difflib
 
-from tutorial_lib.course import faults_04, faults_05
+from tutorial_lib.course import faults_04, faults_04_config, faults_04_models, faults_05
 from tutorial_lib.course.fault import Fault
 from tutorial_lib.errors import NotebookError
 
-FAULTS: dict[str, Fault] = {fault.name: fault for fault in (*faults_04.FAULTS, *faults_05.FAULTS)}
+_MODULES = (faults_04, faults_04_config, faults_04_models, faults_05)
+FAULTS: dict[str, Fault] = {fault.name: fault for module in _MODULES for fault in module.FAULTS}
 
 
 def find_fault(name: str) -> Fault:

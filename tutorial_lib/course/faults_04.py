@@ -58,6 +58,7 @@ FAULTS = (
     Fault(
         name="wrong_dtype",
         notebook="04",
+        compact=True,
         story="Somebody reasoned that images are bytes, and wrote so.",
         symptom="configuration expects datatype TYPE_UINT8 for input 'data_0', model provides TYPE_FP32",
         look=("config.pbtxt",),
@@ -77,6 +78,7 @@ FAULTS = (
     Fault(
         name="misspelt_output",
         notebook="04",
+        compact=True,
         story="The output's name was typed from a print-out.",
         symptom="unexpected inference output 'fc6_l', allowed outputs are: fc6_1",
         look=("config.pbtxt",),
@@ -106,6 +108,7 @@ FAULTS = (
     Fault(
         name="missing_version_folder",
         notebook="04",
+        compact=True,
         story="The model was uploaded by hand, file by file.",
         symptom="at least one version must be available under the version policy",
         look=("",),

@@ -20,7 +20,7 @@ from tutorial_lib.course.solutions import exercises, tags
 from tutorial_lib.course.solve import read_notebook
 from tutorial_lib.errors import NotebookError, WorkshopError
 from tutorial_lib.paths import NOTEBOOKS, atomic_write
-from tutorial_lib.runner.selection import available
+from tutorial_lib.runner.selection import appendices, available
 
 GUIDE = NOTEBOOKS / "instructor_guide.md"
 
@@ -113,8 +113,13 @@ def answer_key(paths: Sequence[Path]) -> str:
             lines = "\n".join(f"{number}. {hint}" for number, hint in enumerate(told, 1))
             entries.append(f"**{name}** (cell `{notebook.cells[exercise.stub].id}`)\n\n```python\n{exercise.code}\n```")
             entries.append(f"Hints, one more at each wrong attempt:\n\n{lines}")
-        parts.append(f"### Answers to {path.name[:2]}\n\n" + "\n\n".join(entries))
+        parts.append(f"### Answers to {answers_of(path)}\n\n" + "\n\n".join(entries))
     return "\n\n".join(parts)
+
+
+def answers_of(path: Path) -> str:
+    """What the answer key calls a notebook: its number, or its name."""
+    return path.name[:2] if path.name[:2].isdecimal() else path.stem
 
 
 def _check_of(notebook: NotebookNode, place: int) -> str:
@@ -145,7 +150,7 @@ def main() -> None:
     """Write the guide anew, and say whether that changed anything."""
     try:
         before = GUIDE.read_text()
-        after = renewed(before, available())
+        after = renewed(before, [*available(), *appendices()])
     except WorkshopError as error:
         sys.exit(f"{type(error).__name__}: {error}")
     if after != before:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pandas as pd
 
+from tutorial_lib.course.numbering import position
 from tutorial_lib.paths import atomic_write, real_path, workspace
 
 PROGRESS_VARIABLE = "WORKSHOP_PROGRESS"
@@ -133,9 +134,8 @@ def predictions_table() -> pd.DataFrame:
 
 
 def _number(exercise: str) -> int:
-    """The notebook's number in "06-margin"; -1 where there is none."""
-    number = exercise.partition("-")[0]
-    return int(number) if number.isdecimal() else -1
+    """Where the notebook of "06-margin" stands in the course; -1 where there is none."""
+    return position(exercise.partition("-")[0])
 
 
 def _state(entry: dict[str, Any] | None) -> str:

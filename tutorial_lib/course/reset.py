@@ -16,12 +16,14 @@ from tutorial_lib.course.backups import FOLDER as BACKUPS
 from tutorial_lib.course.backups import new_backup, set_aside
 from tutorial_lib.course.catch_up import AFTER_REPOSITORY, catch_up_locked, explained, locked, step_number
 from tutorial_lib.course.manifest import Manifest, sha256_of
+from tutorial_lib.course.numbering import AFTER_ALL, name_of
 from tutorial_lib.course.parts import PARTS, State
 from tutorial_lib.errors import SetupError
 from tutorial_lib.paths import REFERENCE_REPOSITORY, Workspace, reference_files, workspace
 from tutorial_lib.server.plain_path import names_inside
 
 _CACHES = ("__pycache__",)  # made by running a model, and nobody's work
+OWN_MODELS = "own_models"  # the appendix puts its model repository there
 _SERVERS = ("tritonserver", "supervisor.py")
 
 
@@ -42,6 +44,11 @@ class ResetPlan:
     aside: Sequence[Path]
     exercises: Sequence[str]
     missing: Sequence[str]
+
+    @property
+    def notebook(self) -> str:
+        """The notebook as a learner calls it."""
+        return name_of(self.number)
 
     @property
     def empty(self) -> bool:
@@ -75,6 +82,8 @@ def plan_reset(step: str | int = 0) -> ResetPlan:
         aside += _others(folder, expected)
     aside += sorted(path for path in space.root.glob("scratch*") if path.is_dir() and not path.is_symlink())
     aside += _ended_labs(space)
+    if number in (0, AFTER_ALL) and (space.root / OWN_MODELS).is_dir():
+        aside.append(space.root / OWN_MODELS)
     if number == 0 and (space.root / "records").is_dir():
         aside.append(space.root / "records")
     return ResetPlan(space, number, tuple(aside), tuple(progress.noted_from(number)), tuple(missing))

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from tutorial_lib.course.catch_up import catch_up, export_path
+from tutorial_lib.course.catch_up import catch_up
+from tutorial_lib.course.subjects import Ask, Subject
 from tutorial_lib.errors import SetupError
-from tutorial_lib.models.names import MODEL_NAME
-from tutorial_lib.paths import REFERENCE_REPOSITORY, Workspace, workspace
-from tutorial_lib.repository.layout import CONFIG
+from tutorial_lib.paths import workspace
 
 FOLDER = "break_it"
 
@@ -51,18 +50,19 @@ def scratch_repository() -> Path:
     raise AssertionError("itertools.count ends nowhere")
 
 
-def put_model(repository: Path, inject: Callable[[Path], None]) -> bytes:
-    """Put a copy of the reference model into a scratch repository, with a fault in it.
+def put_models(repository: Path, subject: Subject, inject: Callable[[Path], None]) -> Ask:
+    """Put a subject's models into a scratch repository, with a fault in the one that clients ask.
 
-    The copy is made beside the repository and moved into place when it is complete: whatever interrupts,
-    nothing half-written is there.
+    They are made beside the repository and moved into place when they are complete: whatever interrupts,
+    nothing half-written is there. What was in the repository before is removed.
 
     Args:
         repository: of `scratch_repository()`.
+        subject: what is broken.
         inject: makes the fault in the model's folder.
 
     Returns:
-        The whole model file.
+        What to ask a server, from the whole models.
 
     Raises:
         SetupError: it cannot be written.
@@ -70,38 +70,29 @@ def put_model(repository: Path, inject: Callable[[Path], None]) -> bytes:
     space = catch_up("04")
     new = Path(tempfile.mkdtemp(dir=repository.parent, prefix=f".{repository.name}.new-"))
     try:
-        model = _whole_model(new, space)
-        good = (model / "1" / "model.onnx").read_bytes()
-        inject(model)
-        shutil.rmtree(repository / MODEL_NAME, ignore_errors=True)
-        os.rename(model, repository / MODEL_NAME)
+        subject.build(new, space)
+        ask = subject.oracle(new)
+        inject(new / subject.model)
+        for old in repository.iterdir():
+            shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+        for model in new.iterdir():
+            os.rename(model, repository / model.name)
     except OSError as error:
         raise SetupError(
             f"break-it lab in {repository}: cannot be written: {error}.", action="Free space, and run the cell again."
         ) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return good
+    return ask
 
 
-def contents(model: Path) -> dict[str, str]:
-    """Every file of a model's folder with its hash; hidden ones, such as JupyterLab's checkpoints, are left out."""
+def contents(folder: Path) -> dict[str, str]:
+    """Every file below with its hash; JupyterLab's checkpoints, other hidden files and Python's caches are left out."""
     return {
-        str(path.relative_to(model)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        for path in sorted(model.rglob("*"))
-        if not any(part.startswith(".") for part in path.relative_to(model).parts)
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in sorted(folder.rglob("*"))
+        if not any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts)
     }
-
-
-def _whole_model(folder: Path, space: Workspace) -> Path:
-    """The reference's configuration and labels with the exported file; the learner's own edits stay out of it."""
-    model = folder / MODEL_NAME
-    shutil.copytree(REFERENCE_REPOSITORY / MODEL_NAME, model, ignore=shutil.ignore_patterns(".*", "[0-9]*"))
-    (model / "1").mkdir()
-    shutil.copyfile(export_path(space), model / "1" / "model.onnx")
-    text = (model / CONFIG).read_text(encoding="utf-8")
-    (model / CONFIG).write_text(text.replace("count: 2", "count: 1"), encoding="utf-8")  # loads in half the time
-    return model
 
 
 def _remove_all(owner: int) -> None:

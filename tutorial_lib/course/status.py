@@ -16,7 +16,7 @@ def status_text() -> str:
     lines = [f"{done} of {len(table)} exercises are right.  ({progress_path()})", ""]
     width = max(map(len, table["exercise"]), default=0)
     for row in table.itertuples():
-        line = f"  {row.notebook}  {row.exercise:{width}}  {_MARKS[row.state]:15}"
+        line = f"  {row.notebook:3} {row.exercise:{width}}  {_MARKS[row.state]:15}"
         if row.attempts:
             line += f"  attempts {row.attempts:2}  hints {row.hints:2}  {row.last[:16].replace('T', ' ')}"
         lines.append(line.rstrip())

@@ -11,7 +11,7 @@ import onnx
 import pandas as pd
 from onnx import TensorProto
 
-from tutorial_lib.errors import ExportError
+from tutorial_lib.export.onnx_header import read_header
 
 # Source: https://github.com/triton-inference-server/server/blob/main/docs/user_guide/model_configuration.md
 # (table "Datatypes", columns "Model Config" / "ONNX Runtime")
@@ -82,27 +82,12 @@ class OnnxSummary:
 
 
 def read_onnx(path: Path) -> onnx.ModelProto:
-    """The graph of an ONNX file, without weights kept in a file of their own.
+    """The graph of an ONNX file; weights above 4 KiB come without their numbers, however large the file is.
 
     Raises:
         ExportError: there is no such file, or it is not ONNX, for example because it was cut.
     """
-    from google.protobuf.message import DecodeError
-
-    path = Path(path)
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except (OSError, ValueError) as error:  # ValueError: no path at all
-        why = getattr(error, "strerror", None) or error
-        raise ExportError(f"ONNX file {str(path)!r}: {why}.", action="Export it first (notebook 02).") from error
-    except DecodeError as error:
-        raise ExportError(
-            f"ONNX file {path.name!r}: found {path.stat().st_size} bytes that are not a whole ONNX graph.",
-            action="Export it again.",
-        ) from error
-    if not model.graph.output:
-        raise ExportError(f"ONNX file {path.name!r}: found no graph in it.", action="Export it again.")
-    return model
+    return read_header(path)
 
 
 def inputs_of(model: onnx.ModelProto) -> list[OnnxTensor]:

@@ -117,6 +117,8 @@ def _check_entry(config: ModelConfig, role: str, entry: Any, provided: dict[str,
                 action=f"Write dims: {shape[1:]}.",
             )
         shape = shape[1:]
+    elif shape == [] and dims == [1] and not entry.HasField("reshape"):
+        return  # Triton has no scalars: a model's scalar is one element on the wire
     fits = len(dims) == len(shape) and all(
         have == want or (want == -1 and role == "input") for have, want in zip(dims, shape, strict=True)
     )

@@ -2,6 +2,6 @@
 
 from tutorial_lib.runner.folders import KEPT_RUNS
 from tutorial_lib.runner.run import TIMEOUT_S, Run, run_notebooks
-from tutorial_lib.runner.selection import available, select
+from tutorial_lib.runner.selection import appendices, available, select
 
-__all__ = ["KEPT_RUNS", "TIMEOUT_S", "Run", "available", "run_notebooks", "select"]
+__all__ = ["KEPT_RUNS", "TIMEOUT_S", "Run", "appendices", "available", "run_notebooks", "select"]

@@ -6,9 +6,10 @@ import warnings
 
 from tutorial_lib.errors import RepositoryError
 from tutorial_lib.repository.layout import MODEL_NAME, Model, hidden_folders, models_of
+from tutorial_lib.server.not_loaded import in_words
 from tutorial_lib.server.options import ServerOptions
 from tutorial_lib.server.server import Server
-from tutorial_lib.server.weights import require_weights
+from tutorial_lib.server.weights import require_python_file, require_weights
 
 ALL = ("*",)
 
@@ -39,6 +40,7 @@ def check_models(options: ServerOptions) -> None:
                 action="Rename the folder.",
             )
         require_weights(there[name])
+        require_python_file(there[name])
 
 
 def warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
@@ -54,5 +56,6 @@ def warn_of_models_not_loaded(server: Server, options: ServerOptions) -> None:
     if failed:
         # a model that could not even be polled is in the index without a reason, or not at all
         unknown = "; ".join(server.decisive_lines()) or "the log does not say why"
-        reasons = "\n".join(f"'{name}': {entry.get('reason') or unknown}" for name, entry in failed.items())
+        said = server.explain()
+        reasons = "\n".join(in_words(name, entry.get("reason") or unknown, said) for name, entry in failed.items())
         warnings.warn(f"not loaded: {reasons}", ModelNotLoaded, stacklevel=6)

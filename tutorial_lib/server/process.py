@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tutorial_lib.errors import ServerError
 from tutorial_lib.server.control import Control
+from tutorial_lib.server.explain import explain_log
 from tutorial_lib.server.log import decisive_lines, is_noise
 
 SUPERVISOR = Path(__file__).resolve().with_name("supervisor.py")  # a notebook may have ".." on its path
@@ -149,7 +150,9 @@ class ServerProcess:
     def _evidence(self) -> str:
         text = self.log_text()
         last = [line for line in text.splitlines() if line.strip() and not is_noise(line)][-5:]
-        return "\n".join(decisive_lines(text) or last) or "(the log says nothing of it)"
+        lines = "\n".join(decisive_lines(text) or last) or "(the log says nothing of it)"
+        words = [f"{item.model or 'server'}: {item.cause} {item.fix}" for item in explain_log(text) if item.known]
+        return "\n\n".join([lines, *(["In words:\n" + "\n".join(words)] if words else [])])
 
     def stop(self) -> None:
         """End the server and wait until nothing of it is left; harmless when called again.

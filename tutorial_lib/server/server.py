@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from tutorial_lib.errors import ModelLoadError, ServerError
+from tutorial_lib.repository.layout import models_of
 from tutorial_lib.server.control import Control, without_credentials
+from tutorial_lib.server.explain import Explanation, explain_log
 from tutorial_lib.server.health import Health, probe
 from tutorial_lib.server.log import decisive_lines
 from tutorial_lib.server.view import server_html
+from tutorial_lib.server.weights import require_python_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,6 +86,10 @@ class Server:
         """The log lines that say why something failed."""
         return decisive_lines(self.process.log_text()) if self.process else []
 
+    def explain(self) -> list[Explanation]:
+        """What failed since the start: per model the guilty log line, in words, with the fix."""
+        return explain_log(self.process.log_text()) if self.process else []
+
     def models(self) -> pd.DataFrame:
         """Triton's repository index: name, version, state and reason of every model version."""
         import pandas as pd
@@ -114,8 +121,13 @@ class Server:
         """Load or reload a model.
 
         Raises:
+            RepositoryError: a Python model without its file, which Triton would load for ever.
             ModelLoadError: with Triton's reason and the decisive lines logged meanwhile.
         """
+        for repository in self.repositories:
+            for folder in models_of(repository):
+                if folder.name == model:
+                    require_python_file(folder)
         before = self.process.log_size() if self.process else 0
         try:
             self.control.load(model)

@@ -1,6 +1,8 @@
-"""Whether a model's weights are there; git holds configurations, the course makes the weights."""
+"""Whether a model's files are there; git holds configurations, the course makes the weights."""
 
 from __future__ import annotations
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tutorial_lib.errors import RepositoryError
 from tutorial_lib.paths import REFERENCE_REPOSITORY
@@ -40,3 +42,35 @@ def require_weights(model: Model) -> None:
             f"model '{model.name}': its weights are not made yet; {model.path} has no version with a {expected}.",
             action=made,
         )
+
+
+def require_python_file(model: Model) -> None:
+    """Refuse a Python model without its file: Triton 2.51 would wait for its stub for ever.
+
+    Raises:
+        RepositoryError: with the file that is missing.
+    """
+    try:
+        config = read_config(model.config)
+    except RepositoryError:
+        return  # none, or one that Triton refuses at once
+    if config.backend != "python" or config.platform:
+        return
+    expected = config.default_model_filename or "model.py"
+    for version in served_versions(config, model.versions):
+        folder = model.path / str(version)
+        if not (folder / expected).exists():
+            there = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
+            raise RepositoryError(
+                f"model '{model.name}': {folder} has no {expected}, it holds: {there}; Triton would load for ever.",
+                action=f"Call the file {expected}, or name it in default_model_filename.",
+            )
+
+
+def served_versions(config: ModelConfig, versions: tuple[int, ...]) -> tuple[int, ...]:
+    """The version folders that version_policy serves; the newest one by default."""
+    if config.version_policy.HasField("all"):
+        return versions
+    if config.version_policy.HasField("specific"):
+        return tuple(version for version in versions if version in config.version_policy.specific.versions)
+    return versions[-(config.version_policy.latest.num_versions or 1) :]

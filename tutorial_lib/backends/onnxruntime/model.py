@@ -67,6 +67,7 @@ class TritonPythonModel:
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 3
+        register_operators(config, options)
         session = open_session(path, options)
         tensors = [*session.get_inputs(), *session.get_outputs()]
         batched = all(dims_of(tensor)[:1] == [-1] for tensor in tensors)
@@ -288,7 +289,17 @@ def session_options(config: dict) -> ort.SessionOptions:
     options.graph_optimization_level = GRAPH_LEVELS.get(
         str(graph.get("level", 1)), ort.GraphOptimizationLevel.ORT_ENABLE_ALL
     )
+    register_operators(config, options)
     return options
+
+
+def register_operators(config: dict, options: ort.SessionOptions) -> None:
+    """Register the libraries with custom operators that `model_operations` names, as the C++ backend does."""
+    for library in config.get("model_operations", {}).get("op_library_filename", []):
+        try:
+            options.register_custom_ops_library(library)
+        except Exception as error:
+            refuse(in_c_words(error))
 
 
 def number(parameters: dict[str, str], name: str) -> int:

@@ -1,0 +1,235 @@
+"""Repositories that no linter would wish for."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+import numpy as np
+import pytest
+
+from tests.unit.lint_examples import ECHO, NET, PY, X, Y
+from tests.unit.onnx_files import relu
+from tutorial_lib.errors import RepositoryError
+from tutorial_lib.repository.lint import lint_repository
+
+
+def python_model(root, name="m", config=PY):
+    (root / name / "1").mkdir(parents=True)
+    (root / name / "1" / "model.py").write_text(ECHO)
+    (root / name / "config.pbtxt").write_bytes(config if isinstance(config, bytes) else config.encode())
+    return root / name
+
+
+def onnx_model(root, name="net"):
+    relu(root / name / "1" / "model.onnx")
+    (root / name / "config.pbtxt").write_text(NET + X + Y)
+    return root / name
+
+
+def rules_of(root, **options):
+    return {f"{one.severity} {one.rule}" for one in lint_repository(root, **options)}
+
+
+@pytest.mark.parametrize("what", ["missing", "file"])
+def test_what_is_no_folder_cannot_be_read(what, tmp_path):
+    path = tmp_path / "x"
+    if what == "file":
+        path.write_text("")
+    with pytest.raises(RepositoryError, match="expected a folder of model folders"):
+        lint_repository(path)
+
+
+def test_unknown_release_and_tier(tmp_path):
+    with pytest.raises(RepositoryError, match="release"):
+        lint_repository(tmp_path, release="19.01")
+    with pytest.raises(RepositoryError, match="tier"):
+        lint_repository(tmp_path, tier="moon")
+
+
+def test_empty_repository(tmp_path):
+    assert rules_of(tmp_path) == {"warning path-level"}
+
+
+def test_ten_thousand_files(tmp_path):
+    model = python_model(tmp_path)
+    for number in range(10_000):
+        (model / "1" / f"{number}.txt").touch()
+    assert rules_of(tmp_path) == set()
+
+
+def test_link_loops(tmp_path):
+    model = python_model(tmp_path)
+    (model / "self").symlink_to(model / "self")
+    (model / "up").symlink_to(tmp_path)
+    (model / "2").symlink_to(model / "2")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "twin").symlink_to(model)
+    assert rules_of(tmp_path) == set()
+
+
+def test_config_that_links_to_itself(tmp_path):
+    model = python_model(tmp_path)
+    (model / "config.pbtxt").unlink()
+    (model / "config.pbtxt").symlink_to(model / "config.pbtxt")
+    assert "error unreadable" in rules_of(tmp_path)
+
+
+@pytest.fixture
+def stranger():
+    """Permissions count: as root all can be read."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_what_this_user_may_not_read(tmp_path_factory, stranger):
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        for name in ("closed", "inner", "config", "weights", "script", "open"):
+            python_model(root, name)
+        onnx_model(root, "weights2")
+        shut = [root / "closed", root / "inner" / "1", root / "config" / "config.pbtxt"]
+        shut += [root / "weights2" / "1" / "model.onnx", root / "script" / "1" / "model.py"]
+        for path in shut:
+            path.chmod(0)
+        try:
+            findings = lint_repository(root)
+        finally:
+            for path in shut:
+                path.chmod(0o700)
+        assert {one.model for one in findings.errors} == {"closed", "inner", "config", "weights2", "script"}
+        root.chmod(0)
+        try:
+            with pytest.raises(RepositoryError, match="cannot be read"):
+                lint_repository(root)
+        finally:
+            root.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (PY.replace("\n", "\r\n"), set()),
+        ("\ufeff" + PY, {"error text-encoding"}),
+        (PY.encode("utf-16"), {"error text-encoding"}),
+        (PY.encode() + "# größe\n".encode("latin-1"), {"warning text-encoding"}),
+        (PY + "# größe 😀\n", set()),
+        ("", set()),
+        (b"\x00\x01\x02", {"error syntax"}),
+        ("{" * 5000, {"error json-config"}),
+        ("input [" * 3000, {"error syntax"}),
+        (PY + "version_policy { specific { versions: [ 99999999999999999999 ] } }", {"error syntax"}),
+        (PY.replace("8", "3000000000"), {"error syntax"}),
+    ],
+)
+def test_texts(config, expected, tmp_path):
+    python_model(tmp_path, config=config)
+    assert rules_of(tmp_path) == expected
+
+
+def test_windows_line_ends_keep_their_lines(tmp_path):
+    python_model(tmp_path, config=PY.replace("[ 4 ]", "[ 0 ]", 1).replace("\n", "\r\n"))
+    assert [one.line for one in lint_repository(tmp_path).errors] == [3]
+
+
+@pytest.mark.parametrize("name", ["my model", "größe", "модель", "a;b", "$(touch x)", "a'b"])
+def test_names_that_a_shell_would_split(name, tmp_path):
+    python_model(tmp_path, name)
+    onnx_model(tmp_path, f"n{name}")
+    assert rules_of(tmp_path) == {"error folder-name"}
+    assert "error folder-name" in {
+        f"{one.severity} {one.rule}" for one in lint_repository(tmp_path, tier="container").of(name)
+    }
+
+
+def test_name_that_is_not_text(tmp_path):
+    os.makedirs(os.fsencode(tmp_path) + b"/caf\xe9/1")
+    findings = lint_repository(tmp_path)
+    assert findings.errors
+    assert findings.json() and str(findings).encode(errors="replace")
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../../../etc/passwd", "a/../../b", "\\0", "x" * 300, ".", "//"])
+def test_hostile_default_model_filename(name, tmp_path):
+    for backend in ("python", "onnxruntime", "tensorrt"):
+        folder = python_model(tmp_path, backend)
+        (folder / "config.pbtxt").write_text(f'backend: "{backend}"\ndefault_model_filename: "{name}"\n')
+    findings = lint_repository(tmp_path, tier="container")
+    assert {one.model for one in findings.errors} == {"python", "onnxruntime", "tensorrt"}
+
+
+def test_empty_model_file(tmp_path):
+    (onnx_model(tmp_path) / "1" / "model.onnx").write_bytes(b"")
+    found = lint_repository(tmp_path).errors
+    assert [one.rule for one in found] == ["model-file"]
+    assert "0 bytes" in found[0].message
+
+
+def test_three_gigabytes_are_not_read(tmp_path):
+    """A sparse file: 3 GB on paper, and no memory for them."""
+    path = onnx_model(tmp_path) / "1" / "model.onnx"
+    with path.open("r+b") as file:
+        file.truncate(3 * 2**30)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "error model-file" in rules_of(tmp_path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+
+
+def test_shapes_of_a_large_model_without_its_weights(tmp_path):
+    """The weight of 2.5 GB is a hole in the file; its graph is judged all the same."""
+    from onnx import TensorProto, helper
+
+    rows = 5 * 2**27
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3, rows // 3])
+    weight.raw_data = b""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["b", s]) for n, s in (("x", 3), ("y", None)))
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    entries = {"location": "w.bin", "offset": "0", "length": str(rows // 3 * 12)}
+    for key, value in entries.items():
+        weight.external_data.add(key=key, value=value)
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y], [weight]), ir_version=9,
+                              opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
+    folder = onnx_model(tmp_path)
+    (folder / "1" / "model.onnx").write_bytes(model.SerializeToString())
+    with (folder / "1" / "w.bin").open("wb") as file:
+        file.truncate(rows // 3 * 12)
+    found = lint_repository(tmp_path).errors
+    assert [one.rule for one in found] == ["tensor-shape"]
+    assert f"[ {rows // 3} ]" in found[0].expected  # as ONNX Runtime infers it
+
+
+def test_large_label_file_and_config(tmp_path):
+    folder = python_model(tmp_path, config=PY[:-4] + ' label_filename: "l" } ]')
+    (folder / "l").write_bytes(b"x\n" * 3 * 2**20)
+    other = python_model(tmp_path, "other")
+    with (other / "config.pbtxt").open("r+b") as file:
+        file.truncate(2**33)
+    assert rules_of(tmp_path) == {"warning label-file", "error unreadable"}
+
+
+def test_random_bytes_never_raise(tmp_path):
+    random = np.random.default_rng(0)
+    for number in range(60):
+        folder = python_model(tmp_path, f"m{number}", bytes(random.integers(0, 256, 200, dtype=np.uint8)))
+        (folder / "1" / "model.py").write_bytes(bytes(random.integers(0, 256, 200, dtype=np.uint8)))
+        cut = bytearray(NET.encode() + (X + Y).encode())
+        for place in random.integers(0, len(cut), 3):
+            cut[place] = random.integers(32, 127)
+        net = onnx_model(tmp_path, f"n{number}")
+        (net / "config.pbtxt").write_bytes(cut)
+        data = bytearray((net / "1" / "model.onnx").read_bytes())
+        data[random.integers(0, len(data))] = random.integers(0, 256)
+        (net / "1" / "model.onnx").write_bytes(data)
+    findings = lint_repository(tmp_path)
+    assert {f"m{number}" for number in range(60)} <= {one.model for one in findings.errors}

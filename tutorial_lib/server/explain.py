@@ -1,0 +1,297 @@
+"""From a Triton log to what went wrong: per model the guilty line, in words, with the fix."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tutorial_lib.errors import ServerError
+from tutorial_lib.server.known_incidents import INCIDENTS
+from tutorial_lib.server.log import NOISE
+from tutorial_lib.server.log_lines import MAX_LINE, LogLine, log_lines
+from tutorial_lib.server.reasons import UNKNOWN, UNKNOWN_FIX, explain_message, first_line
+
+MAX_MODELS = 10_000
+MAX_UNKNOWN = 20
+MAX_MESSAGES = 6  # kept for one model: Triton says most things twice
+SILENT = "the log says that it was not loaded, but not why; the decisive line may be cut off."
+
+REFUSED = (
+    re.compile(r"load '(?P<model>[^']+)' version \d+: (?P<why>.+)", re.S),
+    re.compile(r"Poll failed for model directory '(?P<model>[^']+)': (?P<why>.+)", re.S),
+    re.compile(r"failed to load model '(?P<model>[^']+)': (?P<why>.+)", re.S),
+    re.compile(r"(?P<why>in ensemble (?P<model>[^ ,]+), .+)", re.S),
+    re.compile(r"(?P<why>ensemble (?P<model>\S+) (?:contains models|allows maximum).+)", re.S),
+    re.compile(r"(?P<why>circular dependency between ensembles: (?P<model>\S+).*)", re.S),
+    re.compile(r"(?P<why>ensemble '(?P<model>[^']+)' depends on '[^']+' whose required version.*)", re.S),
+    re.compile(r"(?P<why>version -?\d+ is specified for model '(?P<model>[^']+)', but the version directory.*)", re.S),
+)
+DEPENDS = re.compile(
+    r"ensemble '(?P<model>[^']+)' depends on '(?P<root>[^']+)' which has no loaded version"
+    r"(?:\. Model '[^']+' loading failed with error: (?:version \d+ is at UNAVAILABLE state: )?(?P<why>.+))?",
+    re.S,
+)
+REQUEST = re.compile(
+    r"Failed to process the request\(s\) for model (?:instance )?'(?P<model>[^']+)', message: (?P<why>.+)", re.S
+)
+NO_FILE = re.compile(r"(?P<why>Python model file not found in '(?P<path>[^']+)')")
+INSTANCE = "ERROR: Failed to create instance: "
+LOADED = re.compile(r"^successfully loaded '(?P<model>[^']+)'")
+LOADING = re.compile(r"^loading: (?P<model>.+):\d+$")
+GAVE_UP = re.compile(r"^failed to load '(?P<model>[^']+)'$")
+CONSEQUENCES = re.compile(r"failed to load all models")
+VERSION_MISSING = "but the version directory is not present"
+LOUD = re.compile(
+    r"^(?:error|Error|ERROR)\b|^docker: |^terminate called|Signal \(\d+\) received|Segmentation fault|"
+    r"\bImportError\b|error while loading|symbol lookup error|unrecognized option|No space left|Bus error|"
+    r"NVIDIA Driver Release|could not select device driver|[Pp]ermission denied"
+)
+QUIET = (*NOISE, "unable to create stream for ", "NVIDIA Driver was not detected", "DCGM unable")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why one model, or the server, failed.
+
+    Attributes:
+        model: the model's folder; "" for the server itself.
+        cause: in words.
+        line: the guilty line as it stands in the log (two when protobuf's line belongs to it).
+        fix: what to do.
+        rule: the lint rule that finds it before a start, or "".
+        known: False for a message that is only quoted.
+        severity: "error", or "warning" when the model is served all the same.
+        consequences: ensembles that are not served because of this.
+        count: how often a request met it; 1 otherwise.
+    """
+
+    model: str
+    cause: str
+    line: str
+    fix: str
+    rule: str = ""
+    known: bool = True
+    severity: str = "error"
+    consequences: tuple[str, ...] = ()
+    count: int = 1
+
+    def __str__(self) -> str:
+        head = f"{self.model or 'server'}: {self.cause}"
+        if self.count > 1:
+            head += f" ({self.count:,} times)"
+        parts = [head, f"  fix   {self.fix}"]
+        if self.consequences:
+            parts.append(f"  so    not served either: {', '.join(self.consequences)}")
+        if self.rule:
+            parts.append(f"  rule  {self.rule} (./workshop lint finds it before a start)")
+        return "\n".join([*parts, *(f"  log   {line}" for line in self.line.splitlines())])
+
+
+def explain_log(text: str) -> list[Explanation]:
+    """Explain a log, or any piece of one.
+
+    Args:
+        text: of any tier, also pasted from `docker logs` with prefixes, colours and cut lines.
+
+    Returns:
+        One explanation per model that failed (several when different requests failed differently) and per failure
+        of the server, in the log's order; empty when nothing failed.
+    """
+    return explain_lines(io.StringIO(text))
+
+
+def explain_file(path: Path | str) -> list[Explanation]:
+    """Explain a log file of any size; only what failed is kept in memory.
+
+    Raises:
+        ServerError: it cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as log:
+            return explain_lines(iter(lambda: log.readline(MAX_LINE), ""))
+    except OSError as error:
+        raise ServerError(f"log {os.fspath(path)}: {error.strerror or error}.", action="Name a Triton log.") from error
+
+
+def explain_lines(lines: Iterable[str]) -> list[Explanation]:
+    """Explain a log given line by line."""
+    reader = _Reader()
+    for line in log_lines(lines):
+        reader.read(line)
+    return reader.explanations()
+
+
+@dataclass
+class _Failure:
+    """What the log says about one model's refusal: (message, guilty line) each, in order."""
+
+    messages: list[tuple[str, str]] = field(default_factory=list)
+    consequences: list[str] = field(default_factory=list)
+
+
+class _Reader:
+    """Takes a log's statements one by one and keeps what failed."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, _Failure] = {}
+        self.ready: set[str] = set()
+        self.seen: set[str] = set()
+        self.parse_errors: list[LogLine] = []
+        self.odd_letter = False
+        self.requests: dict[tuple[str, str], list] = {}
+        self.incidents: dict[str, Explanation] = {}
+        self.instances: dict[str, str] = {}
+        self.silent: dict[str, str] = {}
+        self.unknown: dict[str, str] = {}
+        self.more_unknown = 0
+
+    def read(self, line: LogLine) -> None:
+        text = line.text
+        if line.level in ("I", "W"):
+            self._progress(line)
+        elif line.level == "T":
+            self._row(line)
+        elif line.level == "P":
+            if "non ascii codepoint" in text:  # said first; the line that makes protobuf stop comes next
+                self.odd_letter = True
+            elif len(self.parse_errors) < MAX_MODELS:
+                odd, self.odd_letter = self.odd_letter, False
+                self.parse_errors.append(replace(line, text=f"{text} (non ascii codepoint)") if odd else line)
+        elif not any(noise in text for noise in QUIET) and not CONSEQUENCES.search(text):
+            self._error(line)
+
+    def _progress(self, line: LogLine) -> None:
+        if match := NO_FILE.search(line.text):  # Triton has no more to say, and waits for ever
+            self._refuse(Path(match["path"]).parts[-3:][0], match["why"], line.line)
+        elif match := LOADED.match(line.text):
+            self._add(self.ready, match["model"])
+            failure = self.failures.get(match["model"])
+            if failure:  # mended since; what stays true is that some versions are missing
+                failure.messages = [entry for entry in failure.messages if VERSION_MISSING in entry[0]]
+            self.silent.pop(match["model"], None)
+        elif match := LOADING.match(line.text):
+            self._add(self.seen, match["model"])
+        elif match := GAVE_UP.match(line.text):
+            self.ready.discard(match["model"])
+            if len(self.silent) < MAX_MODELS:
+                self.silent.setdefault(match["model"], line.line)
+
+    def _row(self, line: LogLine) -> None:
+        model, _, rest = line.text.partition("|")
+        status = rest.partition("|")[2]
+        if status.startswith("READY"):
+            self._add(self.ready, model)
+        elif status.startswith("UNAVAILABLE: "):
+            self._refuse(model, status.partition(": ")[2], line.line)
+        elif status.startswith("Not loaded: "):
+            self.silent.setdefault(model, line.line)
+
+    def _error(self, line: LogLine) -> None:
+        text = line.text
+        if match := DEPENDS.search(text):
+            self._refuse(match["root"], match["why"] or "", line.line)
+            consequences = self.failures[match["root"]].consequences if match["root"] in self.failures else []
+            if match["model"] not in consequences and len(consequences) < MAX_MODELS:
+                consequences.append(match["model"])
+        elif match := REQUEST.search(text):
+            self._request(match["model"], match["why"], line.line)
+        elif INSTANCE in text:
+            if len(self.instances) < MAX_MODELS:
+                self.instances.setdefault(text.partition(INSTANCE)[2], line.line)
+        elif match := next(filter(None, (pattern.search(text) for pattern in REFUSED)), None):
+            shown = line.line
+            why = match["why"]
+            if "failed to read text proto" in why and self.parse_errors:
+                parse_error = self.parse_errors.pop(0)
+                shown = f"{parse_error.line}\n{shown}"
+                path = why.rpartition(" from ")[2].strip('"')
+                why = f"{os.path.basename(path)}:{parse_error.text.rpartition('ModelConfig: ')[2]}"
+            self._refuse(match["model"], why, shown)
+        elif line.level in ("E", "F") or LOUD.search(text):
+            self._incident(line)
+
+    def _refuse(self, model: str, why: str, line: str) -> None:
+        if model not in self.failures and len(self.failures) >= MAX_MODELS:
+            return
+        failure = self.failures.setdefault(model, _Failure())
+        if why and len(failure.messages) < MAX_MESSAGES:
+            failure.messages.append((why, line))
+
+    def _request(self, instance: str, why: str, line: str) -> None:
+        model = re.sub(r"_\d+$", "", instance)
+        shorter = re.sub(r"_\d+$", "", model)
+        model = shorter if shorter in self.seen | self.ready and model not in self.seen | self.ready else model
+        key = (model, re.split(r"\n| / ", why, maxsplit=1)[0].strip()[:200])
+        if key in self.requests:
+            self.requests[key][2] += 1
+        elif len(self.requests) < MAX_MODELS:
+            self.requests[key] = [why, line, 1]
+
+    def _incident(self, line: LogLine) -> None:
+        for known in INCIDENTS:
+            if words := known.words(line.text):
+                if len(self.incidents) < MAX_MODELS:
+                    item = Explanation("", words[0], first_line(line.line), words[1], known.rule)
+                    self.incidents.setdefault(words[0], item)
+                return
+        if len(self.unknown) < MAX_UNKNOWN:
+            self.unknown.setdefault(line.text, line.line)
+        elif line.text not in self.unknown:
+            self.more_unknown += 1
+
+    def explanations(self) -> list[Explanation]:
+        found: list[Explanation] = []
+        for model, failure in self.failures.items():
+            if failure.messages or failure.consequences:
+                found.append(self._explained(model, failure))
+        explained = {item.model for item in found}
+        found += [
+            Explanation(model, SILENT, line, UNKNOWN_FIX, known=False)
+            for model, line in self.silent.items()
+            if model not in explained
+        ]
+        for line in self.parse_errors:  # the line that names the file is cut off
+            cause, fix, rule, known = explain_message(line.text)
+            found.append(Explanation("", f"a config.pbtxt: {cause}", line.line, fix, rule, known))
+        if not self.failures:
+            for why, line in self.instances.items():
+                cause, fix, rule, known = explain_message(why)
+                found.append(Explanation("", cause, line, fix, rule, known))
+        for (model, _), (why, line, count) in self.requests.items():
+            cause, fix, rule, known = explain_message(why, request=True)
+            found.append(Explanation(model, cause, first_line(line), fix, rule, known, count=count))
+        found += self.incidents.values()
+        found += [
+            Explanation("", UNKNOWN, first_line(line), UNKNOWN_FIX, known=False) for line in self.unknown.values()
+        ]
+        if self.more_unknown:
+            text = f"{self.more_unknown:,} more unknown error lines are not shown."
+            found.append(Explanation("", text, "", UNKNOWN_FIX, known=False))
+        return found
+
+    def _explained(self, model: str, failure: _Failure) -> Explanation:
+        # the first message that is known; what is said last is often only that nothing was left to load
+        choices = [(explain_message(why), line) for why, line in failure.messages]
+        (cause, fix, rule, known), line = next(
+            (choice for choice in choices if choice[0][3]),
+            choices[0] if choices else ((SILENT, UNKNOWN_FIX, "", False), ""),
+        )
+        partly = model in self.ready and any(VERSION_MISSING in why for why, _ in failure.messages)
+        return Explanation(
+            model=model,
+            cause=f"{cause} Its other versions are served." if partly else cause,
+            line="\n".join(map(first_line, line.splitlines())),
+            fix=fix,
+            rule=rule,
+            known=known,
+            severity="warning" if partly else "error",
+            consequences=tuple(failure.consequences),
+        )
+
+    def _add(self, names: set[str], name: str) -> None:
+        if len(names) < MAX_MODELS:
+            names.add(name)
