@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
+from peak import run_measured
 from typer.testing import CliRunner
 
 from tutorial_lib.cli import app
@@ -249,14 +248,13 @@ def test_memory_does_not_grow_with_the_log(tmp_path):
             file.write("".join(bad.format(number * 300 + n) for n in range(300)))
         file.write("y" * 5_000_000 + "\n" + PASTED["as it is"] + "\n")
     assert log.stat().st_size > 100_000_000
-    code = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (400 * 2**20,) * 2);"
-        "from tutorial_lib.server.explain import explain_file;"
-        "print(len(explain_file(sys.argv[1])), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(log)], capture_output=True, text=True, cwd=CHECKOUT)
-    assert done.returncode == 0, done.stderr[-2000:]
-    count, peak_kib = map(int, done.stdout.split())
+    code = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (400 * 2**20,) * 2)
+from tutorial_lib.server.explain import explain_file
+print(len(explain_file(sys.argv[1])), peak_kib())
+"""
+    count, peak_kib = map(int, run_measured(code, str(log)).split())
     assert count >= 2 and peak_kib < 200 * 1024
 
 

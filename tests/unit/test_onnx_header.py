@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+from peak import run_measured
 
 from tests.unit.onnx_files import FLOAT, matmul, relu, save
 from tutorial_lib.errors import ExportError
@@ -117,15 +115,15 @@ def test_a_real_graph_around_3_gb_of_weights_is_read_in_little_memory(tmp_path):
         file.write(b"\x3a" + encoded(len(initializer) + length) + initializer)
         file.seek(length, 1)
         file.write(small)
-    script = (
-        "import resource, sys; from tutorial_lib.export.onnx_header import read_header; import onnx;"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "found = read_header(sys.argv[1]);"
-        "after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "print([v.name for v in found.graph.input], after - before)"
-    )
-    told = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
-    names, grown_kib = told.stdout.rsplit(" ", 1)
+    code = """
+import sys
+from tutorial_lib.export.onnx_header import read_header
+import onnx
+before = peak_kib()
+found = read_header(sys.argv[1])
+print([v.name for v in found.graph.input], peak_kib() - before)
+"""
+    names, grown_kib = run_measured(code, str(path)).rsplit(" ", 1)
     assert names == "['x']"
     assert int(grown_kib) < 64 * 1024
 
