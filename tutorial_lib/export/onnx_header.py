@@ -55,9 +55,9 @@ def read_header(path: Path | str) -> onnx.ModelProto:
     """
     path = Path(path)
     subject = f"ONNX file {str(path)!r}"
-    if path.exists() and not path.is_file():
-        raise ExportError(f"{subject}: found a folder or a device, expected a file.", action="Give the .onnx file.")
     try:
+        if path.exists() and not path.is_file():
+            raise ExportError(f"{subject}: found a folder or a device, expected a file.", action="Give the .onnx file.")
         with path.open("rb") as file:
             size = file.seek(0, 2)
             if size == 0:
