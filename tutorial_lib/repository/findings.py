@@ -109,8 +109,8 @@ class Findings(tuple[Finding, ...]):
         return pd.DataFrame([one.as_dict() for one in self], columns=list(COLUMNS))
 
     def json(self) -> str:
-        """One array of objects, on several lines."""
-        return json.dumps([one.as_dict() for one in self], indent=2, ensure_ascii=False)
+        """One array of objects, on several lines; in ASCII, since a file's name may be no text at all."""
+        return json.dumps([one.as_dict() for one in self], indent=2)
 
     def summary(self) -> str:
         """`2 errors, 1 warning, 0 notes`."""

@@ -56,7 +56,20 @@ def model_file_name(model: ModelView) -> Iterator[Problem]:
     if not names or not all(inside(name) for name in names) or model.listing.problem:
         return
     for version in model.read_versions:
-        if any(os.path.exists(model.path / str(version) / name) for name in names):
+        places = [model.path / str(version) / name for name in names]
+        if any(_may_be_model(place, model.backend) for place in places):
+            continue
+        odd = next((place for place in places if os.path.lexists(place)), None)
+        if odd is not None:
+            what = (
+                "a folder"
+                if os.path.isdir(odd)
+                else "a pipe or a device"
+                if os.path.exists(odd)
+                else "a link to nowhere"
+            )
+            fix = f"Put the model itself there: {model.name}/{version}/{odd.name}."
+            yield Problem(f"{version}/{odd.name}", what, "a file", fix, file=f"{version}/{odd.name}")
             continue
         found = [name for name in model.files_of(version) if Path(name).suffix in ENDINGS.get(model.backend, ())]
         if not found and not model.config.default_model_filename and model.backend == "openvino":
@@ -66,6 +79,13 @@ def model_file_name(model: ModelView) -> Iterator[Problem]:
             fix = f'Rename {found[0]} to {names[0]}, or write default_model_filename: "{found[0]}".'
         what = ", ".join(found or model.files_of(version)[:4]) or "nothing"
         yield Problem("", f"{what} in version folder {version}", " or ".join(names), fix, file=str(version))
+
+
+def _may_be_model(path: Path, backend: str) -> bool:
+    """Whether a backend can open it: a file, or a folder where models are folders."""
+    if backend == "onnxruntime" and os.path.isdir(path):
+        return is_file(path / "model.onnx")  # with its weights beside it
+    return is_file(path) or (backend != "python" and os.path.isdir(path))
 
 
 @rule(
