@@ -59,13 +59,17 @@ def open_repository(
     return view
 
 
+def right_level(view: RepositoryView) -> bool:
+    """Whether this is the folder of model folders; in another, whatever else is found is no news."""
+    return not any((problem.severity or "error") == "error" for problem in RULES["path-level"].check(view))
+
+
 def _findings(view: RepositoryView) -> Iterator[Finding]:
     for one in RULES.values():
         if one.scope == "repository":
-            found = [_finding(one, problem, None) for problem in one.check(view)]
-            yield from found
-            if one.id == "path-level" and any(finding.severity == "error" for finding in found):
-                return  # the wrong folder: whatever else is found in it is no news
+            yield from [_finding(one, problem, None) for problem in one.check(view)]
+            if one.id == "path-level" and not right_level(view):
+                return
     # steps before the ensembles that use them, which say when a step is broken
     for model in _steps_first(view):
         found = model_findings(model)

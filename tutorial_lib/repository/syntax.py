@@ -14,8 +14,10 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tutorial_lib.repository.config import format_config
 from tutorial_lib.repository.findings import Edit
 from tutorial_lib.repository.proto_fields import (
+    SYNONYMS,
     field_before,
     homes,
+    may_hold,
     message_around,
     message_name,
     right_name,
@@ -165,12 +167,13 @@ def _unknown(model: ModelView, name: str, tokens: list[Token], near: int, line: 
     place = next((n for n in range(near, max(-1, near - 4), -1) if tokens[n].text == name), near)
     token = tokens[place]
     descriptor = message_around(tokens, place)
-    known = [field.name for field in descriptor.fields]
-    close = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
+    known = [field.name for field in descriptor.fields if may_hold(field, tokens, place)]
+    known = known or [field.name for field in descriptor.fields]
+    close = difflib.get_close_matches(SYNONYMS.get(name, name), known, n=2, cutoff=0.7)
     places = sorted(homes(name))
     line = model.source.line_at(token.start)
     if close:
-        certain = len(close) == 1 and close[0] not in written_around(tokens, place)
+        certain = len(close) == 1 and name not in SYNONYMS and close[0] not in written_around(tokens, place)
         edits = (Edit(token.start, token.end, close[0]),) if certain else ()
         fix, expected = f"Write {close[0]} in place of {name}.", f"{close[0]}, perhaps"
     elif places:

@@ -12,7 +12,7 @@ from onnx import TensorProto
 from tutorial_lib.errors import ExportError
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView, inside, is_file
-from tutorial_lib.versions import check_onnx
+from tutorial_lib.versions import RELEASES, Release, check_onnx
 
 LESSON = "04#layout-question"
 PROTOBUF_LIMIT = 2**31 - 1
@@ -176,7 +176,7 @@ def external_data(model: ModelView) -> Iterator[Problem]:
 def plan_version(model: ModelView) -> Iterator[Problem]:
     if model.backend != "tensorrt":
         return
-    wanted = model.repository.release.tensorrt
+    lowest, highest, expected = _tensorrt_of(model.repository.release)
     for _, path in model.model_files():
         head, file = _head(path, 28), model.relative(path)
         if not head:
@@ -192,12 +192,23 @@ def plan_version(model: ModelView) -> Iterator[Problem]:
             )
             continue
         # Source: trtexec --getPlanVersionOnly in TensorRT's samples: serialization version, then four bytes at 24
-        if struct.unpack("<I", head[4:8])[0] == 0 and wanted:
+        if struct.unpack("<I", head[4:8])[0] == 0 and not lowest <= tuple(head[24:27]) <= highest:
             found = ".".join(str(part) for part in head[24:28])
-            if found.split(".")[:3] != wanted.split(".")[:3]:
-                fix = f"Build it with trtexec of {model.repository.release.image}, on the GPU that serves it."
-                expected = f"TensorRT {wanted}, which Triton {model.repository.release.tag} has"
-                yield Problem(file, f"a plan of TensorRT {found}", expected, fix, file=file)
+            fix = f"Build it with trtexec of {model.repository.release.image}, on the GPU that serves it."
+            yield Problem(file, f"a plan of TensorRT {found}", expected, fix, file=file)
+
+
+def _tensorrt_of(release: Release) -> tuple[tuple[int, ...], tuple[int, ...], str]:
+    """Lowest and highest TensorRT (three numbers) that an image may have, and both in words.
+
+    Where no source names it, it lies between those of the releases before and after.
+    """
+    known = [(one.tag, one.tensorrt) for one in RELEASES.values() if one.tensorrt]
+    low = max((one for one in known if one[0] <= release.tag), default=("", "0.0.0"))[1]
+    high = min((one for one in known if one[0] >= release.tag), default=("", "999.0.0"))[1]
+    versions = " to ".join(dict.fromkeys((low, high)))
+    numbers = (tuple(int(part) for part in text.split(".")[:3]) for text in (low, high))
+    return *numbers, f"TensorRT {versions}, which Triton {release.tag} has"
 
 
 @rule(
