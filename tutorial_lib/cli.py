@@ -238,6 +238,8 @@ def main() -> None:
     """Run a command; what a learner is meant to read is shown without a traceback."""
     from tutorial_lib.errors import WorkshopError
 
+    for stream in (sys.stdout, sys.stderr):  # names of files that are no text, and terminals that know ASCII only
+        stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="./workshop")
     except WorkshopError as error:

@@ -35,7 +35,7 @@ def explain(
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
     if as_json:
-        print(json.dumps([asdict(item) for item in found], indent=2, ensure_ascii=False))
+        print(json.dumps([asdict(item) for item in found], indent=2))
     else:
         print("\n\n".join(map(str, found)) or "Nothing failed in this log.")
     raise typer.Exit(1 if any(item.severity == "error" for item in found) else 0)

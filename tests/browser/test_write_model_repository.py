@@ -7,7 +7,7 @@ import pytest
 from tests.browser.notebook_page import NotebookPage
 from tutorial_lib.course.faults import FAULTS
 
-RUN_ALL_MS = 150_000  # thirteen loads of a model, and a training when this test runs alone
+RUN_ALL_MS = 240_000  # thirteen loads of a model, and a training when this test runs alone
 
 
 @pytest.fixture(scope="module")
@@ -17,22 +17,29 @@ def notebook(pages) -> NotebookPage:
     return opened
 
 
+def in_view(notebook, identity):
+    """A cell, scrolled to: JupyterLab empties those that are far away."""
+    cell = notebook.cell(identity)
+    cell.scroll_into_view_if_needed()
+    return cell
+
+
 def test_every_cell_runs_and_each_lab_says_what_the_server_says(notebook):
     assert not [text for text in notebook.errors() if "Error" in text]
     for identity in notebook.ids:
         if identity.startswith("lab-") and identity.endswith("-check"):
-            assert "Not attempted" in notebook.cell(identity).inner_text(), identity
+            notebook.until(in_view(notebook, identity), "Not attempted")
     for name, fault in FAULTS.items():
         if fault.compact:
-            shown = notebook.cell(f"lab-{name.replace('_', '-')}-stub").inner_text()
-            assert fault.story in shown and fault.symptom in shown
+            shown = in_view(notebook, f"lab-{name.replace('_', '-')}-stub")
+            notebook.until(shown, fault.story)
+            notebook.until(shown, fault.symptom)
     notebook.shot("04-lab-other-type", notebook.cell("lab-other-type-stub"))
 
 
 def test_a_finding_leads_to_the_section_that_teaches_it(notebook):
-    table = notebook.cell("lint")
-    table.scroll_into_view_if_needed()
-    assert table.locator("tbody tr").count() == 4
+    table = in_view(notebook, "lint")
+    notebook.until_count(table.locator("tbody tr"), 4)
     notebook.shot("04-lint-table", table)
     heading = notebook.cell("dims-question").locator("h2")
     table.locator("a", has_text="What shape does a client send?").first.click()

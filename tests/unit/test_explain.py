@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from peak import run_measured
 from typer.testing import CliRunner
 
+from tests.unit.peak import run_measured
 from tutorial_lib.cli import app
 from tutorial_lib.errors import ServerError
 from tutorial_lib.paths import CHECKOUT

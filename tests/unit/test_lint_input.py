@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from peak import run_measured
 
-from tests.unit.lint_examples import ECHO, NET, PY, X, Y
+from tests.unit.lint_examples import ECHO, NET, PY, X, Y, ensemble, step
 from tests.unit.onnx_files import relu
+from tests.unit.peak import run_measured
 from tutorial_lib.errors import RepositoryError
+from tutorial_lib.paths import CHECKOUT
 from tutorial_lib.repository.lint import lint_repository
 
 
@@ -75,6 +80,71 @@ def test_config_that_links_to_itself(tmp_path):
     assert "error unreadable" in rules_of(tmp_path)
 
 
+def test_pipes_sockets_and_devices_are_not_opened(tmp_path):
+    for name, inner in (("pipe", "1/model.py"), ("config", "config.pbtxt"), ("label", "labels.txt")):
+        folder = python_model(tmp_path, name, PY[:-4] + ' label_filename: "labels.txt" } ]')
+        (folder / inner).unlink(missing_ok=True)
+        os.mkfifo(folder / inner)
+    net = onnx_model(tmp_path)
+    (net / "1" / "model.onnx").unlink()
+    os.mkfifo(net / "1" / "model.onnx")
+    endless = onnx_model(tmp_path, "endless")
+    (endless / "1" / "model.onnx").unlink()
+    (endless / "1" / "model.onnx").symlink_to("/dev/zero")
+    python_model(tmp_path, "fine")
+    with socket.socket(socket.AF_UNIX) as one:
+        os.chdir(tmp_path / "fine" / "1")  # a socket's path may not be long
+        try:
+            one.bind("s")
+        finally:
+            os.chdir(CHECKOUT)
+        found = {one.model: one.rule for one in lint_repository(tmp_path).errors if one.model != "label"}
+    assert found.pop("pipe") in ("label-file", "model-file-name")
+    assert found == {"config": "unreadable", "net": "model-file-name", "endless": "model-file-name"}
+
+
+@pytest.mark.parametrize("what", ["folder", "link to nowhere"])
+def test_a_model_file_that_is_none(what, tmp_path):
+    for path in (python_model(tmp_path) / "1" / "model.py", onnx_model(tmp_path) / "1" / "model.onnx"):
+        path.unlink()
+        path.symlink_to(tmp_path / "gone") if what == "link to nowhere" else path.mkdir()
+    found = lint_repository(tmp_path).errors
+    assert {(one.model, one.rule, one.found) for one in found} == {
+        ("m", "model-file-name", f"a {what}"),
+        ("net", "model-file-name", f"a {what}"),
+    }
+
+
+def chain_of_ensembles(root, count, steps):
+    """Each ensemble made of the one before it, so many times; the last of a Python model."""
+    python_model(root, "base")
+    for number in range(count):
+        before = f"e{number - 1:04}" if number else "base"
+        tensors = ["IN", *(f"mid{one}" for one in range(steps - 1)), "OUT"]
+        links = ", ".join(step(before, *pair) for pair in zip(tensors, tensors[1:], strict=False))
+        (root / f"e{number:04}" / "1").mkdir(parents=True)
+        (root / f"e{number:04}" / "config.pbtxt").write_text(ensemble(links))
+
+
+@pytest.mark.parametrize(("count", "steps"), [(300, 1), (40, 2)])
+def test_ensembles_of_ensembles(count, steps, tmp_path):
+    """40 with two steps each are 2⁴⁰ ways down; 300 are deeper than most stacks. The base is what is broken."""
+    chain_of_ensembles(tmp_path, count, steps)
+    assert rules_of(tmp_path) == set()
+    (tmp_path / "base" / "1" / "model.py").write_text("class\n")
+    found = lint_repository(tmp_path).errors
+    assert len({one.model for one in found}) == count + 1
+    assert {one.rule for one in found if one.model != "base"} == {"ensemble-step-broken"}
+
+
+def test_ensembles_that_all_name_each_other(tmp_path):
+    for number in range(12):
+        (tmp_path / f"e{number:02}" / "1").mkdir(parents=True)
+        links = ", ".join(step(f"e{other:02}", "IN", f"t{other}") for other in range(12))
+        (tmp_path / f"e{number:02}" / "config.pbtxt").write_text(ensemble(links))
+    assert "error ensemble-cycle" in rules_of(tmp_path)
+
+
 @pytest.fixture
 def stranger():
     """Permissions count: as root all can be read."""
@@ -125,8 +195,14 @@ def test_what_this_user_may_not_read(tmp_path_factory, stranger):
         (PY + "# größe 😀\n", set()),
         ("", set()),
         (b"\x00\x01\x02", {"error syntax"}),
-        ("{" * 5000, {"error json-config"}),
+        ("{" * 5000, {"error syntax"}),
+        ('{ "backend' * 5000, {"error json-config"}),
         ("input [" * 3000, {"error syntax"}),
+        ("{%" * 100_000, {"error syntax"}),
+        (PY + "${" * 100_000, {"error syntax"}),
+        ("{% set batch = 8 %}\n" + PY, {"error placeholder"}),
+        ('"' * 9_999, {"error syntax"}),
+        ("-" * 9_999, {"error syntax"}),
         (PY + "version_policy { specific { versions: [ 99999999999999999999 ] } }", {"error syntax"}),
         (PY.replace("8", "3000000000"), {"error syntax"}),
     ],
@@ -153,9 +229,17 @@ def test_names_that_a_shell_would_split(name, tmp_path):
 
 def test_name_that_is_not_text(tmp_path):
     os.makedirs(os.fsencode(tmp_path) + b"/caf\xe9/1")
-    findings = lint_repository(tmp_path)
-    assert findings.errors
-    assert findings.json() and str(findings).encode(errors="replace")
+    assert lint_repository(tmp_path).errors
+    for encoding in ("utf-8", "ascii"):
+        for options in ([], ["--json"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "tutorial_lib", "lint", str(tmp_path), *options],
+                capture_output=True,
+                cwd=CHECKOUT,
+                env=os.environ | {"PYTHONIOENCODING": encoding},
+            )
+            assert done.returncode == 1 and not done.stderr, done.stderr
+    assert json.loads(done.stdout)[0]["model"] == "caf\udce9"
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../../../etc/passwd", "a/../../b", "\\0", "x" * 300, ".", "//"])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
-from peak import run_measured
 
 from tests.unit.onnx_files import FLOAT, matmul, relu, save
+from tests.unit.peak import run_measured
 from tutorial_lib.errors import ExportError
 from tutorial_lib.export.onnx_header import read_header
 

@@ -45,14 +45,14 @@ FAULTS = (
         look=("config.pbtxt",),
         inject=_missing_comma,
         hints=(
-            "the first line of the two has a place in it, line and column, and the sign that was expected there.",
+            "one of the lines has a place in it, line and column, and the sign that was expected there.",
             "protobuf separates the values of a list by commas; spaces mean nothing.",
             "data_0 needs dims: [ 3, 32, 32 ].",
         ),
         proves="the place in the message is where reading stopped, and the mistake is just before it",
         repair=replacing(("[ 3, 32 32 ]", "[ 3, 32, 32 ]")),
         wrong=(
-            WrongRepair(replacing(("[ 3, 32 32 ]", "[ 3, 3232 ]")), "FORMAT_NCHW requires 3 dims"),
+            WrongRepair(replacing(("[ 3, 32 32 ]", "[ 3, 3232 ]")), "require 3 dims"),
             WrongRepair(replacing(("[ 3, 32 32 ]", "[ 3, 32; 32 ]")), 'found ";"'),
         ),
     ),

@@ -245,17 +245,20 @@ def _match(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 def model_cycle(model: ModelView) -> list[str]:
     """The models on a way from an ensemble back to itself."""
-    waiting = [[model.name]]
-    seen = set()
+    waiting, above = [model.name], {model.name: ""}
     while waiting:
-        path = waiting.pop()
-        inner = model.repository.models.get(path[-1])
+        name = waiting.pop()
+        inner = model.repository.models.get(name)
         for step in inner.config.ensemble_scheduling.step if inner is not None else ():
             if step.model_name == model.name:
-                return [*path, model.name]
-            if step.model_name not in seen:
-                seen.add(step.model_name)
-                waiting.append([*path, step.model_name])
+                path = [model.name]
+                while name:
+                    path.append(name)
+                    name = above[name]
+                return path[::-1]
+            if step.model_name not in above:
+                above[step.model_name] = name
+                waiting.append(step.model_name)
     return []
 
 

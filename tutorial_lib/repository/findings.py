@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from tutorial_lib.paths import NOTEBOOKS
+
 SEVERITIES = ("error", "warning", "info")
 COLUMNS = ("rule", "severity", "model", "file", "line", "message", "found", "expected", "fix")
 
@@ -66,6 +68,13 @@ class Finding:
         """`densenet_onnx/config.pbtxt:12`, as editors understand it."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
+    @property
+    def link(self) -> str:
+        """The section that teaches it, as a link in a notebook beside it; JupyterLab goes to the cell."""
+        number, _, cell = self.lesson.partition("#")
+        path = next(NOTEBOOKS.glob(f"{number}_*.ipynb"), None) if number else None
+        return f"{path.name}#cell-id={cell}" if path else ""
+
     def as_dict(self) -> dict[str, Any]:
         """The nine fields of the JSON form."""
         return {name: getattr(self, name) for name in COLUMNS}
@@ -73,8 +82,8 @@ class Finding:
     def __str__(self) -> str:
         lines = [f"{self.place}: {self.severity} [{self.rule}] {self.message}"]
         lines += [f"    {label}: {text}" for label, text in (("fix", self.fix), ("why", self.why)) if text]
-        if self.lesson:
-            lines.append(f"    lesson: notebook {self.lesson}")
+        if self.link:
+            lines.append(f"    lesson: notebooks/{self.link}")
         return "\n".join(lines)
 
 
@@ -109,8 +118,8 @@ class Findings(tuple[Finding, ...]):
         return pd.DataFrame([one.as_dict() for one in self], columns=list(COLUMNS))
 
     def json(self) -> str:
-        """One array of objects, on several lines."""
-        return json.dumps([one.as_dict() for one in self], indent=2, ensure_ascii=False)
+        """One array of objects, on several lines; in ASCII, since a file's name may be no text at all."""
+        return json.dumps([one.as_dict() for one in self], indent=2)
 
     def summary(self) -> str:
         """`2 errors, 1 warning, 0 notes`."""
@@ -130,13 +139,17 @@ class Findings(tuple[Finding, ...]):
             f"<code>{_safe(one.rule)}</code></td>"
             f"<td style='text-align:left'><code>{_safe(one.place)}</code></td>"
             f"<td style='text-align:left'>{_safe(one.message)}<br><b>Fix:</b> {_safe(one.fix)}"
-            f"<br><i>{_safe(one.why)}</i> {_safe(f'(notebook {one.lesson})' if one.lesson else '')}</td></tr>"
+            f"<br><i>{_safe(one.why)}</i>{_anchor(one.link)}</td></tr>"
             for one in self
         )
         return (
             f"<p>{self.summary()}</p><table><thead><tr><th>rule</th><th>where</th><th>what</th></tr></thead>"
             f"<tbody>{rows}</tbody></table>"
         )
+
+
+def _anchor(link: str) -> str:
+    return f' <a href="{_safe(link)}">lesson</a>' if link else ""
 
 
 def _safe(text: str) -> str:

@@ -13,7 +13,7 @@ from tutorial_lib.errors import RepositoryError
 from tutorial_lib.paths import atomic_write
 from tutorial_lib.repository.findings import Edit
 from tutorial_lib.repository.layout import CONFIG
-from tutorial_lib.repository.lint import Tier, model_findings, open_repository
+from tutorial_lib.repository.lint import Tier, model_findings, open_repository, right_level
 from tutorial_lib.repository.view import ModelView, RepositoryView
 
 ROUNDS = 200  # a parser stops at the first fault, so one edit may uncover the next
@@ -92,14 +92,19 @@ def find_fixes(repository: Path | str, *, tier: Tier = "embedded", gpus: int = 0
     """
     view = open_repository(repository, tier=tier, gpus=gpus, release=release)
     texts, before, moves, left = {}, {}, [], []
-    for model in view.models.values():
+    written: set[Path] = set()
+    for model in view.models.values() if right_level(view) else ():
         file = f"{model.name}/{CONFIG}"
         new, wanted = _mended(view, model)
         if new != model.text:
-            if _leads_outside(view.path, model.path / CONFIG):
+            whole = (model.path / CONFIG).resolve()
+            if not whole.is_relative_to(view.path):
                 left.append(f"{file}: a link that leads out of the repository")
+            elif whole in written:
+                left.append(f"{file}: a link to a file that is mended already; run it again")
             else:
                 texts[file], before[file] = new, model.text
+                written.add(whole)
         for source, target in wanted:
             if (view.path / source).is_symlink() or (view.path / target).exists():
                 left.append(f"{source}: not moved to {target}")
@@ -134,10 +139,6 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
         parts += [text[here : edit.start], edit.new]
         here = edit.end
     return "".join([*parts, text[here:]])
-
-
-def _leads_outside(root: Path, path: Path) -> bool:
-    return not path.resolve().is_relative_to(root)
 
 
 def _lines(text: str) -> list[str]:

@@ -59,15 +59,19 @@ def open_repository(
     return view
 
 
+def right_level(view: RepositoryView) -> bool:
+    """Whether this is the folder of model folders; in another, whatever else is found is no news."""
+    return not any((problem.severity or "error") == "error" for problem in RULES["path-level"].check(view))
+
+
 def _findings(view: RepositoryView) -> Iterator[Finding]:
     for one in RULES.values():
         if one.scope == "repository":
-            found = [_finding(one, problem, None) for problem in one.check(view)]
-            yield from found
-            if one.id == "path-level" and any(finding.severity == "error" for finding in found):
-                return  # the wrong folder: whatever else is found in it is no news
+            yield from [_finding(one, problem, None) for problem in one.check(view)]
+            if one.id == "path-level" and not right_level(view):
+                return
     # steps before the ensembles that use them, which say when a step is broken
-    for model in sorted(view.models.values(), key=_depth):
+    for model in _steps_first(view):
         found = model_findings(model)
         view.errors[model.name] = tuple(dict.fromkeys(one.rule for one in found if one.severity == "error"))
         yield from found
@@ -79,12 +83,21 @@ def model_findings(model: ModelView) -> list[Finding]:
     return list(dict.fromkeys(_finding(one, problem, model) for one in checks for problem in one.check(model)))
 
 
-def _depth(model: ModelView, above: tuple[str, ...] = ()) -> int:
-    """0 for a model that runs itself, and one more than its deepest step for an ensemble."""
-    if model.name in above:
-        return 0
-    steps = [model.repository.models.get(step.model_name) for step in model.config.ensemble_scheduling.step]
-    return max((_depth(step, (*above, model.name)) + 1 for step in steps if step is not None), default=0)
+def _steps_first(view: RepositoryView) -> list[ModelView]:
+    """All models, each behind the steps that it is made of; where these lead in a circle, in any order."""
+    order: dict[str, ModelView] = {}
+    seen: set[str] = set()
+    waiting = list(reversed(view.models.values()))
+    while waiting:
+        model = waiting.pop()
+        steps = (view.models.get(step.model_name) for step in model.config.ensemble_scheduling.step)
+        first = [] if model.name in seen else [step for step in steps if step is not None and step.name not in seen]
+        seen.add(model.name)
+        if first:
+            waiting += [model, *first]
+        else:
+            order[model.name] = model
+    return list(order.values())
 
 
 def _finding(one: Rule, problem: Problem, model: ModelView | None) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
@@ -15,6 +16,8 @@ ALIASES = {
     "FLOAT": "FP32", "FLOAT32": "FP32", "FLOAT16": "FP16", "HALF": "FP16", "FLOAT64": "FP64", "DOUBLE": "FP64",
     "LONG": "INT64", "BYTES": "STRING", "STR": "STRING", "BOOLEAN": "BOOL", "BFLOAT16": "BF16",
 }  # fmt: skip
+# names of fields that people carry over from there
+SYNONYMS = {"shape": "dims", "type": "data_type", "dtype": "data_type", "labels": "label_filename"}
 _PREFIXES = ("TYPE_", "KIND_", "FORMAT_")
 _MESSAGES = ModelConfig.DESCRIPTOR.file.message_types_by_name.values()
 # fields that may stand in one block several times
@@ -60,6 +63,21 @@ def message_around(tokens: list[Token], place: int) -> Descriptor:
             break
         descriptor = field.message_type
     return descriptor
+
+
+def may_hold(field: FieldDescriptor, tokens: list[Token], place: int) -> bool:
+    """Whether the value that stands behind a name is of a field's kind: a block, a text, a number or a word."""
+    after = [token for token in tokens[place + 1 : place + 4] if token.text not in (":", "[")]
+    value = after[0] if after else None
+    if value is None or value.text in ("]", ","):
+        return True
+    if value.text in ("{", "<") or field.message_type is not None:
+        return value.text in ("{", "<") and field.message_type is not None
+    if value.kind == "string":
+        return field.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES) or field.enum_type is not None
+    number = re.fullmatch(r"-?\s*[\d.]\S*", value.text) is not None
+    words = field.enum_type is not None or field.type == FieldDescriptor.TYPE_BOOL
+    return field.type != FieldDescriptor.TYPE_STRING and (not number if words else number)
 
 
 def homes(name: str) -> set[str]:

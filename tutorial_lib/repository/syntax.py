@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from google.protobuf import json_format
@@ -13,8 +14,10 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tutorial_lib.repository.config import format_config
 from tutorial_lib.repository.findings import Edit
 from tutorial_lib.repository.proto_fields import (
+    SYNONYMS,
     field_before,
     homes,
+    may_hold,
     message_around,
     message_name,
     right_name,
@@ -28,6 +31,10 @@ _TWICE = re.compile(r'should not have multiple "([\w.]+)" (?:fields|extensions)|
 _ONEOF = re.compile(r'Field "[\w.]*?(\w+)" is specified along with field "[\w.]*?(\w+)", another member of oneof')
 _NO_FIELD = re.compile(r'has no field named "([^"]+)"|no field named "([^"]+)"')
 _ENUM = re.compile(r'Enum type "[\w.]*?(\w+)" has no value (?:named|with number) "?([^".\s]+)')
+
+
+# bounded, since a text may begin a million of them and end none
+_PLACEHOLDER = re.compile(r"(?<!\$)\$\{[^}\n]{0,200}\}|\{\{[^}\n]{0,200}\}\}|\{%[^\n]{0,200}?%\}|<%[^\n]{0,200}?%>")
 
 
 @dataclass(frozen=True)
@@ -51,14 +58,15 @@ def _diagnose(model: ModelView) -> Diagnosis | None:
     if error is None or (model.config_bytes or b"").startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
     text = model.text
-    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+    head = text.lstrip("\ufeff \t\r\n")[:2]
+    if head.startswith("{") and head not in ("{%", "{{"):  # these begin a template
         return _whole_json(text)
     tokens = model.source.tokens()
     offset = model.source.offset(error.line, error.column or 1) if error.line else 0
     near = next((number for number, token in enumerate(tokens) if token.end > offset), len(tokens) - 1)
     token = tokens[near] if tokens else Token("mark", "", 0)
     before = tokens[near - 1] if near > 0 else None
-    if _at_placeholder(tokens, near):
+    if _at_placeholder(tokens, near) and next(placeholders(text), None):
         return None
     line = model.source.line_at(token.start)
     if match := _ONEOF.search(error.message):
@@ -67,8 +75,8 @@ def _diagnose(model: ModelView) -> Diagnosis | None:
         return _twice(error.message, line, token)
     if match := _NO_FIELD.search(error.message):
         return _unknown(model, match[1] or match[2], tokens, near, line)
-    if _enum_expected(model, error.message, token):
-        return _enum(model, error.message, token, line)
+    if _enum_expected(model, error.message, token) and (found := _enum(model, error.message, token, line)):
+        return found
     if token.text.startswith("-") and before and before.text == ":" and not re.fullmatch(r"-\s*[\d.]+", token.text):
         return _yaml(line)
     if before and _lacks_comma(tokens, near):
@@ -102,6 +110,20 @@ def _at_placeholder(tokens: list[Token], near: int) -> bool:
     """The parser stopped at `${…}`, `{{ … }}` or `{% … %}`."""
     around = "".join(token.text for token in tokens[max(0, near - 2) : near + 3])
     return any(mark in around for mark in ("${", "{{", "{%", "<%"))
+
+
+def placeholders(text: str) -> Iterator[re.Match[str]]:
+    """All of them outside comments."""
+    return _PLACEHOLDER.finditer(_without_comments(text))
+
+
+def _without_comments(text: str) -> str:
+    """The text with comments blanked, every character in its place."""
+    return re.sub(
+        r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\#[^\n]*""",
+        lambda match: match[1] or " " * len(match[0]),
+        text,
+    )
 
 
 def _whole_json(text: str) -> Diagnosis:
@@ -145,12 +167,13 @@ def _unknown(model: ModelView, name: str, tokens: list[Token], near: int, line: 
     place = next((n for n in range(near, max(-1, near - 4), -1) if tokens[n].text == name), near)
     token = tokens[place]
     descriptor = message_around(tokens, place)
-    known = [field.name for field in descriptor.fields]
-    close = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
+    known = [field.name for field in descriptor.fields if may_hold(field, tokens, place)]
+    known = known or [field.name for field in descriptor.fields]
+    close = difflib.get_close_matches(SYNONYMS.get(name, name), known, n=2, cutoff=0.7)
     places = sorted(homes(name))
     line = model.source.line_at(token.start)
     if close:
-        certain = len(close) == 1 and close[0] not in written_around(tokens, place)
+        certain = len(close) == 1 and name not in SYNONYMS and close[0] not in written_around(tokens, place)
         edits = (Edit(token.start, token.end, close[0]),) if certain else ()
         fix, expected = f"Write {close[0]} in place of {name}.", f"{close[0]}, perhaps"
     elif places:
@@ -169,8 +192,8 @@ def _enum_expected(model: ModelView, message: str, token: Token) -> bool:
     )
 
 
-def _enum(model: ModelView, message: str, token: Token, line: int) -> Diagnosis:
-    """A value that its enum lacks, or one in quotes."""
+def _enum(model: ModelView, message: str, token: Token, line: int) -> Diagnosis | None:
+    """A value that its enum lacks, or one in quotes; None when no enum belongs there."""
     tokens = model.source.tokens()
     place = tokens.index(token)
     value = token.text.strip("\"'")
@@ -179,11 +202,13 @@ def _enum(model: ModelView, message: str, token: Token, line: int) -> Diagnosis:
         place = next((n for n in range(place, max(-1, place - 3), -1) if tokens[n].text == value), place)
         token = tokens[place]
     field = field_before(tokens, place)
-    names = list(field.enum_type.values_by_name) if field is not None and field.enum_type else []
+    if field is None or not field.enum_type:
+        return None
+    names = list(field.enum_type.values_by_name)
     right, certain = right_name(value, names)
     quoted = token.kind == "string"
     kind = "json-config" if quoted else "type-alias"
-    found = f"{field.name if field is not None else 'the value'}: {token.text}"
+    found = f"{field.name}: {token.text}"
     if right:
         fix = f"Write {right} in place of {token.text}."
         edits = (Edit(token.start, token.end, right),) if certain else ()
@@ -227,4 +252,4 @@ def _short(text: str) -> str:
 
 
 def _sentence(message: str) -> str:
-    return f"what protobuf says: {message}"
+    return f"what protobuf says: {message if len(message) <= 300 else f'{message[:299]}…'}"

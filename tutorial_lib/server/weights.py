@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tutorial_lib.errors import RepositoryError
@@ -59,7 +61,7 @@ def require_python_file(model: Model) -> None:
     expected = config.default_model_filename or "model.py"
     for version in served_versions(config, model.versions):
         folder = model.path / str(version)
-        if not (folder / expected).exists():
+        if not os.path.isfile(folder / expected):
             there = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
             raise RepositoryError(
                 f"model '{model.name}': {folder} has no {expected}, it holds: {there}; Triton would load for ever.",

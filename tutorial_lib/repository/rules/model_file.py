@@ -12,7 +12,7 @@ from onnx import TensorProto
 from tutorial_lib.errors import ExportError
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView, inside, is_file
-from tutorial_lib.versions import check_onnx
+from tutorial_lib.versions import RELEASES, Release, check_onnx
 
 LESSON = "04#layout-question"
 PROTOBUF_LIMIT = 2**31 - 1
@@ -56,7 +56,20 @@ def model_file_name(model: ModelView) -> Iterator[Problem]:
     if not names or not all(inside(name) for name in names) or model.listing.problem:
         return
     for version in model.read_versions:
-        if any(os.path.exists(model.path / str(version) / name) for name in names):
+        places = [model.path / str(version) / name for name in names]
+        if any(_may_be_model(place, model.backend) for place in places):
+            continue
+        odd = next((place for place in places if os.path.lexists(place)), None)
+        if odd is not None:
+            what = (
+                "a folder"
+                if os.path.isdir(odd)
+                else "a pipe or a device"
+                if os.path.exists(odd)
+                else "a link to nowhere"
+            )
+            fix = f"Put the model itself there: {model.name}/{version}/{odd.name}."
+            yield Problem(f"{version}/{odd.name}", what, "a file", fix, file=f"{version}/{odd.name}")
             continue
         found = [name for name in model.files_of(version) if Path(name).suffix in ENDINGS.get(model.backend, ())]
         if not found and not model.config.default_model_filename and model.backend == "openvino":
@@ -66,6 +79,13 @@ def model_file_name(model: ModelView) -> Iterator[Problem]:
             fix = f'Rename {found[0]} to {names[0]}, or write default_model_filename: "{found[0]}".'
         what = ", ".join(found or model.files_of(version)[:4]) or "nothing"
         yield Problem("", f"{what} in version folder {version}", " or ".join(names), fix, file=str(version))
+
+
+def _may_be_model(path: Path, backend: str) -> bool:
+    """Whether a backend can open it: a file, or a folder where models are folders."""
+    if backend == "onnxruntime" and os.path.isdir(path):
+        return is_file(path / "model.onnx")  # with its weights beside it
+    return is_file(path) or (backend != "python" and os.path.isdir(path))
 
 
 @rule(
@@ -156,7 +176,7 @@ def external_data(model: ModelView) -> Iterator[Problem]:
 def plan_version(model: ModelView) -> Iterator[Problem]:
     if model.backend != "tensorrt":
         return
-    wanted = model.repository.release.tensorrt
+    lowest, highest, expected = _tensorrt_of(model.repository.release)
     for _, path in model.model_files():
         head, file = _head(path, 28), model.relative(path)
         if not head:
@@ -172,12 +192,23 @@ def plan_version(model: ModelView) -> Iterator[Problem]:
             )
             continue
         # Source: trtexec --getPlanVersionOnly in TensorRT's samples: serialization version, then four bytes at 24
-        if struct.unpack("<I", head[4:8])[0] == 0 and wanted:
+        if struct.unpack("<I", head[4:8])[0] == 0 and not lowest <= tuple(head[24:27]) <= highest:
             found = ".".join(str(part) for part in head[24:28])
-            if found.split(".")[:3] != wanted.split(".")[:3]:
-                fix = f"Build it with trtexec of {model.repository.release.image}, on the GPU that serves it."
-                expected = f"TensorRT {wanted}, which Triton {model.repository.release.tag} has"
-                yield Problem(file, f"a plan of TensorRT {found}", expected, fix, file=file)
+            fix = f"Build it with trtexec of {model.repository.release.image}, on the GPU that serves it."
+            yield Problem(file, f"a plan of TensorRT {found}", expected, fix, file=file)
+
+
+def _tensorrt_of(release: Release) -> tuple[tuple[int, ...], tuple[int, ...], str]:
+    """Lowest and highest TensorRT (three numbers) that an image may have, and both in words.
+
+    Where no source names it, it lies between those of the releases before and after.
+    """
+    known = [(one.tag, one.tensorrt) for one in RELEASES.values() if one.tensorrt]
+    low = max((one for one in known if one[0] <= release.tag), default=("", "0.0.0"))[1]
+    high = min((one for one in known if one[0] >= release.tag), default=("", "999.0.0"))[1]
+    versions = " to ".join(dict.fromkeys((low, high)))
+    numbers = (tuple(int(part) for part in text.split(".")[:3]) for text in (low, high))
+    return *numbers, f"TensorRT {versions}, which Triton {release.tag} has"
 
 
 @rule(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from tutorial_lib.repository import syntax
@@ -12,7 +11,6 @@ from tutorial_lib.repository.source import BOM
 from tutorial_lib.repository.view import ModelView
 
 LESSON = "04#fields-question"
-_PLACEHOLDER = re.compile(r"(?<!\$)\$\{[^}\n]*\}|\{\{[^}\n]*\}\}|\{%[^\n]*?%\}|<%[^\n]*?%>")
 
 
 def _cause(name: str, model: ModelView) -> Iterator[Problem]:
@@ -73,8 +71,7 @@ def field_twice(model: ModelView) -> Iterator[Problem]:
     why="The template was copied, but the step that fills it in was not run.",
 )
 def placeholder(model: ModelView) -> Iterator[Problem]:
-    spaces = _PLACEHOLDER.finditer(_without_comments(model.text))
-    for match in spaces:
+    for match in syntax.placeholders(model.text):
         line = model.source.line_at(match.start())
         column = match.start() - model.source.offset(line) + 1
         failed = model.parse_error is not None
@@ -86,15 +83,6 @@ def placeholder(model: ModelView) -> Iterator[Problem]:
             at=line,
             severity="" if failed else "warning",  # inside a string Triton takes it as it stands
         )
-
-
-def _without_comments(text: str) -> str:
-    """The text with comments blanked, every character in its place."""
-    return re.sub(
-        r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|\#[^\n]*""",
-        lambda match: match[1] or " " * len(match[0]),
-        text,
-    )
 
 
 @rule(

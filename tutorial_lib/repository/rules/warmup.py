@@ -135,7 +135,11 @@ def _file(model: ModelView, value, found_type: str, dims: list[int], subject: st
             at=f"{at}.inputs",
         )
         return
-    if not is_file(path):
+    try:
+        have = path.stat().st_size if is_file(path) else -1
+    except OSError:
+        have = -1
+    if have < 0:
         fix = f"Put the file at {model.name}/warmup/{name}, or write zero_data: true."
         yield Problem(
             subject, f"input_data_file {name!r}, and no such file", "raw bytes in warmup/", fix, at=f"{at}.inputs"
@@ -143,7 +147,6 @@ def _file(model: ModelView, value, found_type: str, dims: list[int], subject: st
         return
     size = SIZES.get(found_type.removeprefix("TYPE_"))
     wanted = math.prod(dims) * size if size and all(one > 0 for one in dims) else 0
-    have = path.stat().st_size
     if have < wanted:
         note = "The file holds raw numbers, not a picture or an array file." if path.suffix else ""
         yield Problem(
