@@ -67,6 +67,8 @@ def call(source: str) -> tuple[str, str, list[str]]:
 def planted(notebook: NotebookNode) -> dict[str, list[Planted]]:
     """The wrong answers to plant in a notebook, by the id of the stub.
 
+    Of a lab's wrong repairs only the first: each loads a model, and `tests/server/test_break_it.py` tries them all.
+
     Raises:
         ValueError: a check is not one call; it is not made by `@exercise` or has fewer than two hints; or
             its module's WRONG has fewer than two answers for it.
@@ -85,6 +87,8 @@ def planted(notebook: NotebookNode) -> dict[str, list[Planted]]:
         answers = getattr(importlib.import_module(module), "WRONG", {}).get(function, [])
         if len(answers) < 2:
             raise ValueError(f"{function}: found {len(answers)} planted wrong answers in {module}.WRONG, expected two")
+        if module == checks_break_it.__name__:
+            answers = answers[:1]
         found[stub.id] = [
             Planted(code, told, f"hint {number} of {len(known)}: {known[number - 1]}")
             for (code, told), number in zip(

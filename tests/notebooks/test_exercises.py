@@ -39,9 +39,10 @@ def test_every_exercise_has_planted_answers_to_the_stub_it_checks(path):
     for exercise in exercises(notebook):
         stub = notebook.cells[exercise.stub]
         _, function, arguments = call(notebook.cells[exercise.check].source)
-        assert len(answers[stub.id]) >= 2
         if function == "fixed":
+            assert answers[stub.id]
             continue  # a lab judges what is on disk
+        assert len(answers[stub.id]) >= 2
         assert arguments[0] in assigned(stub.source), "the check judges something else than the stub"
         for answer in answers[stub.id]:
             assert answer.told and arguments[0] in assigned(answer.code), answer.code
