@@ -61,7 +61,7 @@ def serving(repositories: Sequence[Path]) -> Iterator[Server]:
     """A server with all models of these repositories, whatever becomes of each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        server = serve(repositories, startup_timeout_s=300)
+        server = serve(repositories, models=["*"], startup_timeout_s=300)
     with server:
         yield server
 

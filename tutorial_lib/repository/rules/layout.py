@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 from tutorial_lib.paths import REFERENCE_REPOSITORY
 from tutorial_lib.repository.findings import Edit
-from tutorial_lib.repository.layout import CONFIG
+from tutorial_lib.repository.layout import CONFIG, MODEL_NAME
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import DEFAULT_FILES, Listing, ModelView, RepositoryView
 
 LESSON = "04#layout-question"
 JUNK = ("__pycache__", "__MACOSX", ".ipynb_checkpoints")
 # what a shell takes as one word; Triton starts its Python stub through one, unquoted
-_PLAIN = re.compile(r"[\w@%+=:,.-]+", re.ASCII)
 _MODEL_FILES = {name for names in DEFAULT_FILES.values() for name in names}
 
 
@@ -167,7 +166,7 @@ def _without_name(model: ModelView) -> tuple[Edit, ...]:
     why="Triton starts Python stubs through a shell with the bare path: the model stays 'loading' for ever.",
 )
 def folder_name(model: ModelView) -> Iterator[Problem]:
-    if _PLAIN.fullmatch(model.name):
+    if MODEL_NAME.fullmatch(model.name):
         return
     stub = model.backend == "python" or (model.repository.tier == "embedded" and model.backend != "ensemble")
     spaces = model.name != model.name.strip()
