@@ -268,7 +268,7 @@ def test_a_python_model_without_its_file_would_load_for_ever(tmp_path, monkeypat
     with pytest.raises(RepositoryError, match=r"has no model\.py, it holds: main\.py"):
         serve(tmp_path)
     assert "model-file-name" in {item.rule for item in lint_repository(tmp_path).errors}
-    monkeypatch.setattr("tutorial_lib.server.launch.require_python_file", lambda model: None)
+    monkeypatch.setattr("tutorial_lib.server.models.require_python_file", lambda model: None)
     with pytest.raises(ServerError, match="no answer within 4 s") as caught:
         serve(tmp_path, startup_timeout_s=4)
     assert "echo: there is no " in caught.value.details and "waits for its stub for ever" in caught.value.details

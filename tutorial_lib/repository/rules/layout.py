@@ -13,7 +13,6 @@ from tutorial_lib.repository.view import DEFAULT_FILES, Listing, ModelView, Repo
 
 LESSON = "04#layout-question"
 JUNK = ("__pycache__", "__MACOSX", ".ipynb_checkpoints")
-# what a shell takes as one word; Triton starts its Python stub through one, unquoted
 _MODEL_FILES = {name for names in DEFAULT_FILES.values() for name in names}
 
 
