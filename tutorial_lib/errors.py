@@ -7,6 +7,7 @@
     │   └── ModelLoadError
     ├── RepositoryError       a model repository is not where, or not what, Triton expects
     ├── CheckpointError       a checkpoint is missing, cut or of another kind
+    ├── LoadError             a load run cannot be planned or carried out as asked
     ├── ExportError           a model cannot be exported as asked
     │   └── ParityError       the exported model answers differently
     ├── NotebookError         a notebook cannot be run as asked
@@ -71,6 +72,10 @@ class RepositoryError(WorkshopError):
 
 class CheckpointError(WorkshopError):
     """A checkpoint is missing, cut or of another kind."""
+
+
+class LoadError(WorkshopError):
+    """A load run cannot be planned or carried out as asked."""
 
 
 class ExportError(WorkshopError):

@@ -1,0 +1,43 @@
+"""The load lab: send requests by a plan, and read what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tutorial_lib.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from tutorial_lib.load.arrivals import PATTERNS, Bursts, Every, Poisson, Replay, Users, pattern
+    from tutorial_lib.load.result import GeneratorShare, LoadResult, ServerShare, results_table
+    from tutorial_lib.load.samples import Samples
+    from tutorial_lib.load.target import EndpointTarget, GrpcTarget, HttpTarget, triton_target
+
+_HOMES = {
+    **dict.fromkeys(
+        ("PATTERNS", "Bursts", "Every", "Poisson", "Replay", "Users", "pattern"), "tutorial_lib.load.arrivals"
+    ),
+    **dict.fromkeys(("GeneratorShare", "LoadResult", "ServerShare", "results_table"), "tutorial_lib.load.result"),
+    "Samples": "tutorial_lib.load.samples",
+    **dict.fromkeys(("EndpointTarget", "GrpcTarget", "HttpTarget", "triton_target"), "tutorial_lib.load.target"),
+}
+
+__all__ = [
+    "PATTERNS",
+    "Bursts",
+    "EndpointTarget",
+    "Every",
+    "GeneratorShare",
+    "GrpcTarget",
+    "HttpTarget",
+    "LoadResult",
+    "Poisson",
+    "Replay",
+    "Samples",
+    "ServerShare",
+    "Users",
+    "pattern",
+    "results_table",
+    "triton_target",
+]
+
+__getattr__ = lazy_names(__name__, _HOMES)
