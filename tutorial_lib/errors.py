@@ -5,6 +5,7 @@
     ├── ServerError           a Triton server did not start, answer or stop as asked
     │   ├── PortInUseError
     │   └── ModelLoadError
+    ├── GatewayError          a gateway cannot be set up as asked
     ├── RepositoryError       a model repository is not where, or not what, Triton expects
     ├── CheckpointError       a checkpoint is missing, cut or of another kind
     ├── LoadError             a load run cannot be planned or carried out as asked
@@ -64,6 +65,10 @@ class PortInUseError(ServerError):
 
 class ModelLoadError(ServerError):
     """Triton refused to load a model."""
+
+
+class GatewayError(WorkshopError):
+    """A gateway cannot be set up as asked."""
 
 
 class RepositoryError(WorkshopError):
