@@ -154,8 +154,8 @@ def test_thread_parameters_reach_the_session(server):
     ("config", "reason"),
     [
         ('default_model_filename: "../config.pbtxt"', "outside the version folder"),
-        ('parameters { key: "intra_op_thread_count" value { string_value: "many" } }', "found 'many'"),
-        ('parameters { key: "execution_mode" value { string_value: "2" } }', "found '2', expected 0"),
+        ('parameters { key: "intra_op_thread_count" value { string_value: "many" } }', "failed to convert 'many' to integral number"),
+        ('parameters { key: "execution_mode" value { string_value: "2" } }', "execution_mode are 0 or 1 but got 2 ."),
         ("input [ { name: 'x' data_type: TYPE_FP32 dims: [ 3 ] }, { name: 'z' data_type: TYPE_FP32 dims: [ 3 ] } ] "
          "output [ { name: 'y' data_type: TYPE_FP32 dims: [ 3 ] } ] max_batch_size: 2",
          "expects 2 inputs, model provides 1"),
