@@ -8,7 +8,9 @@ from tutorial_lib.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tutorial_lib.load.arrivals import PATTERNS, Bursts, Every, Poisson, Replay, Users, pattern
+    from tutorial_lib.load.known_server import KnownServer
     from tutorial_lib.load.result import GeneratorShare, LoadResult, ServerShare, results_table
+    from tutorial_lib.load.run import run_load
     from tutorial_lib.load.samples import Samples
     from tutorial_lib.load.target import EndpointTarget, GrpcTarget, HttpTarget, triton_target
 
@@ -17,6 +19,8 @@ _HOMES = {
         ("PATTERNS", "Bursts", "Every", "Poisson", "Replay", "Users", "pattern"), "tutorial_lib.load.arrivals"
     ),
     **dict.fromkeys(("GeneratorShare", "LoadResult", "ServerShare", "results_table"), "tutorial_lib.load.result"),
+    "KnownServer": "tutorial_lib.load.known_server",
+    "run_load": "tutorial_lib.load.run",
     "Samples": "tutorial_lib.load.samples",
     **dict.fromkeys(("EndpointTarget", "GrpcTarget", "HttpTarget", "triton_target"), "tutorial_lib.load.target"),
 }
@@ -29,6 +33,7 @@ __all__ = [
     "GeneratorShare",
     "GrpcTarget",
     "HttpTarget",
+    "KnownServer",
     "LoadResult",
     "Poisson",
     "Replay",
@@ -37,6 +42,7 @@ __all__ = [
     "Users",
     "pattern",
     "results_table",
+    "run_load",
     "triton_target",
 ]
 

@@ -60,7 +60,7 @@ def _array(
     if not fits or min(shape, default=1) < 1:
         raise LoadError(
             f"input '{name}': found the shape {shape}, the model's is {dims}.",
-            action=f"Say the size of each open dimension, batch included: shapes={{'{name}': (…)}} or --shape {name}:….",
+            action=f"Give every size, batch included: shapes={{'{name}': (…)}} or --shape {name}:….",
         )
     dtype = np.dtype(triton_to_np_dtype(entry["datatype"]) or np.float32)
     if int(np.prod(shape, dtype=np.float64)) * dtype.itemsize > MOST_BYTES:
