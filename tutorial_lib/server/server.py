@@ -117,8 +117,12 @@ class Server:
         """Triton's statistics of a model's newest version."""
         return self.control.statistics(model)[-1]
 
-    def load(self, model: str) -> None:
+    def load(self, model: str, *, config: str | None = None) -> None:
         """Load or reload a model.
+
+        Args:
+            config: JSON that takes the place of its config.pbtxt, as Triton's load API has it. It holds until
+                that file changes or the model is unloaded; a plain `load` afterwards changes nothing.
 
         Raises:
             RepositoryError: a Python model without its file, which Triton would load for ever.
@@ -130,7 +134,7 @@ class Server:
                     require_python_file(folder)
         before = len(self.process.log_text()) if self.process else 0
         try:
-            self.control.load(model)
+            self.control.load(model, config=config)
         except ModelLoadError as error:
             logged = decisive_lines(self.process.log_text()[before:]) if self.process else []
             # mostly the log says the same once more behind other first words
