@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,20 +18,33 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def ask(
-    server, model: str, feeds: Arrays, outputs: Sequence[str], *, channel: str, timeout_s: float = 30.0
+    server,
+    model: str,
+    feeds: Arrays,
+    outputs: Sequence[str],
+    *,
+    channel: str,
+    timeout_s: float = 30.0,
+    version: str = "",
 ) -> dict[str, np.ndarray]:
     """The answer to one request.
+
+    Args:
+        outputs: those asked for and returned.
+        version: the model's version; "" leaves it to the server.
 
     Raises:
         InferenceServerException: what the server says no with.
     """
     if channel == "grpc":
         with triton_grpc.InferenceServerClient(server.grpc_address) as client:
-            return _ask(client, triton_grpc, model, feeds, outputs, {}, client_timeout=timeout_s)
+            return _ask(client, triton_grpc, model, feeds, outputs, {}, client_timeout=timeout_s, model_version=version)
     with triton_http.InferenceServerClient(server.http_address, network_timeout=timeout_s) as client:
         if channel == "shared-memory":
-            return _ask_through_regions(client, model, feeds, outputs)
-        return _ask(client, triton_http, model, feeds, outputs, {"binary_data": channel == "http"})
+            return _ask_through_regions(client, model, feeds, outputs, version)
+        return _ask(
+            client, triton_http, model, feeds, outputs, {"binary_data": channel == "http"}, model_version=version
+        )
 
 
 def _ask(client, kind, model: str, feeds: Arrays, outputs: Sequence[str], binary: dict, **options):
@@ -52,7 +66,9 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return np.array(texts, dtype=object).reshape(array.shape)
 
 
-def _ask_through_regions(client, model: str, feeds: Arrays, outputs: Sequence[str]) -> dict[str, np.ndarray]:
+def _ask_through_regions(
+    client, model: str, feeds: Arrays, outputs: Sequence[str], version: str
+) -> dict[str, np.ndarray]:
     """Inputs lie in shared memory, and so do outputs, except BYTES, whose size is not known before."""
     regions: list[tuple[str, object]] = []
 
@@ -80,7 +96,7 @@ def _ask_through_regions(client, model: str, feeds: Arrays, outputs: Sequence[st
             label, handles[name] = region(LARGEST_OUTPUT)
             output.set_shared_memory(label, LARGEST_OUTPUT)
             wanted.append(output)
-        result = client.infer(model, tensors, outputs=wanted)
+        result = client.infer(model, tensors, outputs=wanted, model_version=version)
         answers = {}
         for name in outputs:
             described = result.get_output(name)
@@ -91,8 +107,15 @@ def _ask_through_regions(client, model: str, feeds: Arrays, outputs: Sequence[st
         return answers
     finally:
         for label, handle in regions:
-            client.unregister_system_shared_memory(label)
+            _unregister(client, label)
             shared_memory.destroy_shared_memory_region(handle)
+
+
+def _unregister(client, label: str, timeout_s: float = 5.0) -> None:
+    """Triton lets go of a request's regions a moment after it has answered."""
+    deadline = time.monotonic() + timeout_s
+    while "currently in use" in said(lambda: client.unregister_system_shared_memory(label)):
+        assert time.monotonic() < deadline, f"region {label} is still in use"
 
 
 def said(call: Callable[[], object]) -> str:

@@ -122,7 +122,7 @@ class TritonPythonModel:
         for tensor in request.inputs():
             name, array = tensor.name(), tensor.as_numpy()
             if name in self.strings:
-                array = decoded(name, array)
+                array = decoded(array)
             if name in self.scalars:
                 array = array.ravel()[:1].reshape(())  # of a batch the C++ backend takes the first, too
             feeds[name] = array
@@ -182,10 +182,10 @@ def failed(error: Exception) -> pb_utils.InferenceResponse:
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(in_c_words(error)))
 
 
-def decoded(name: str, array: np.ndarray) -> np.ndarray:
+def decoded(array: np.ndarray) -> np.ndarray:
     """BYTES as ONNX Runtime's Python binding takes them: str, up to the first NUL, where C ends a string."""
     try:
         texts = [text.decode("utf-8").partition("\0")[0] for text in array.ravel()]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"input '{name}': found bytes that are not UTF-8 ({error.reason} at {error.start})") from None
+    except UnicodeDecodeError:  # bytes pass as they are, padded to the longest, which is why this is not the rule
+        return np.array(array.ravel().tolist(), dtype="S").reshape(array.shape)
     return np.array(texts, dtype=object).reshape(array.shape)
