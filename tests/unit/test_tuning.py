@@ -16,7 +16,7 @@ from tutorial_lib.tuning import (
     config_diff,
     forget,
     knee,
-    numbers,
+    measure_load,
     plot_curves,
     plot_sweep,
     run_sweep,
@@ -215,15 +215,20 @@ def test_an_empty_grid_is_refused(grid):
         run_sweep(Recorder(), DIGITS, {"nonsense": [1]}, dict, about="x", progress=False)
 
 
-def test_half_a_run_is_no_result():
+def test_half_a_run_is_no_result(monkeypatch):
     whole = SimpleNamespace(
-        interrupted=False, throughput_rps=12.345, mean_ms=1.0, p50_ms=1.0, p95_ms=2.0, errors=1, timeouts=2, lost=3,
-        server=SimpleNamespace(mean_batch=2.5),
-    )  # fmt: skip
-    assert numbers(whole)["errors"] == 6 and numbers(whole)["mean_batch"] == 2.5
+        interrupted=False, throughput_rps=12.345, mean_ms=1.0, p50_ms=1.0, p95_ms=2.0, errors=1, timeouts=2, lost=3
+    )
+    counts = iter([(10, 5), (40, 15), (40, 15)])
+    server = SimpleNamespace(
+        statistics=lambda model: dict(zip(("inference_count", "execution_count"), next(counts), strict=True))
+    )
+    monkeypatch.setattr("tutorial_lib.load.run_load", lambda target, **plan: whole, raising=False)
+    found = measure_load(server, "m", None, concurrency=1)
+    assert found["errors"] == 6 and found["mean_batch"] == 3.0 and found["throughput_rps"] == 12.3
     whole.interrupted = True
     with pytest.raises(KeyboardInterrupt):
-        numbers(whole)
+        measure_load(server, "m", None, concurrency=1)
 
 
 # reading

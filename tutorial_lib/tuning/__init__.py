@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from tutorial_lib.tuning.choose import best_row, knee
     from tutorial_lib.tuning.plot import plot_curves, plot_sweep
     from tutorial_lib.tuning.settings import config_diff, with_settings, write_config
-    from tutorial_lib.tuning.sweep import Sweep, forget, load_config, loaded_back, numbers, run_sweep
+    from tutorial_lib.tuning.sweep import Sweep, forget, load_config, loaded_back, measure_load, run_sweep
 
 _HOMES = {
     **dict.fromkeys(("best_row", "knee"), "tutorial_lib.tuning.choose"),
     **dict.fromkeys(("plot_curves", "plot_sweep"), "tutorial_lib.tuning.plot"),
     **dict.fromkeys(("config_diff", "with_settings", "write_config"), "tutorial_lib.tuning.settings"),
     **dict.fromkeys(
-        ("Sweep", "forget", "load_config", "loaded_back", "numbers", "run_sweep"), "tutorial_lib.tuning.sweep"
+        ("Sweep", "forget", "load_config", "loaded_back", "measure_load", "run_sweep"), "tutorial_lib.tuning.sweep"
     ),
 }
 
@@ -29,7 +29,7 @@ __all__ = [
     "knee",
     "load_config",
     "loaded_back",
-    "numbers",
+    "measure_load",
     "plot_curves",
     "plot_sweep",
     "run_sweep",

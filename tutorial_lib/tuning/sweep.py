@@ -22,7 +22,7 @@ from tutorial_lib.server import Server
 from tutorial_lib.tuning.settings import Value, as_json, with_settings
 
 if TYPE_CHECKING:
-    from tutorial_lib.load import LoadResult
+    from tutorial_lib.load.target import Target
 
 Measure = Callable[[], Mapping[str, float]]
 
@@ -147,21 +147,33 @@ def loaded_back(server: Server, config: ModelConfig) -> Iterator[None]:
         load_config(server, config)
 
 
-def numbers(result: LoadResult) -> dict[str, float]:
-    """What a sweep notes of a load run: throughput, latencies, mean batch, errors.
+def measure_load(server: Server, model: str, target: Target, **plan: Any) -> dict[str, float]:
+    """One load run in numbers: throughput, latencies, mean batch by Triton's statistics, errors.
+
+    Args:
+        server: the server.
+        model: whose statistics tell the mean batch.
+        target: as `run_load`.
+        **plan: as `run_load`.
 
     Raises:
         KeyboardInterrupt: the run was interrupted; half a run is no result.
+        LoadError: as `run_load`.
     """
+    from tutorial_lib.load import run_load
+
+    before = server.statistics(model)
+    result = run_load(target, **{"progress": False} | plan)
     if result.interrupted:
         raise KeyboardInterrupt
-    share = result.server
+    after = server.statistics(model)
+    runs = after["execution_count"] - before["execution_count"]
     return {
         "throughput_rps": round(result.throughput_rps, 1),
         "mean_ms": round(result.mean_ms, 3),
         "p50_ms": round(result.p50_ms, 3),
         "p95_ms": round(result.p95_ms, 3),
-        "mean_batch": round(share.mean_batch, 2) if share else None,
+        "mean_batch": round((after["inference_count"] - before["inference_count"]) / runs, 2) if runs else 0.0,
         "errors": result.errors + result.timeouts + result.lost,
     }
 
