@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -24,7 +25,10 @@ def application() -> Any:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     told = json.loads(os.environ[ORDER_VARIABLE])
     module, _, name = told["factory"].partition(":")
-    return getattr(importlib.import_module(module), name)(**told["settings"])
+    app = getattr(importlib.import_module(module), name)(**told["settings"])
+    gc.collect()
+    gc.freeze()  # what was imported stays; without it every collection walks all of it
+    return app
 
 
 def main() -> None:
