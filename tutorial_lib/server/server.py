@@ -10,6 +10,7 @@ from tutorial_lib.errors import ModelLoadError, ServerError
 from tutorial_lib.repository.layout import models_of
 from tutorial_lib.server.control import Control
 from tutorial_lib.server.explain import Explanation, explain_log
+from tutorial_lib.server.heal import Healing, heal
 from tutorial_lib.server.health import Health, probe
 from tutorial_lib.server.log import decisive_lines
 from tutorial_lib.server.view import server_html
@@ -104,6 +105,14 @@ class Server:
     def health(self, model: str, *, timeout_s: float = 5.0) -> Health:
         """Whether a model answers a real request; truthy when it does."""
         return probe(self.control, model, timeout_s=timeout_s)
+
+    def heal(self, model: str) -> Healing:
+        """Ask a model, and unload and load it if a process of its died; truthy when it answers now.
+
+        Raises:
+            ModelLoadError: it does not load again; with Triton's reason.
+        """
+        return heal(self, model)
 
     def metadata(self, model: str) -> dict[str, Any]:
         """Names, types and shapes of a model's tensors, as the server serves them."""
