@@ -17,14 +17,14 @@ from typing import Any, Self
 import numpy as np
 
 from tutorial_lib.errors import LoadError
+from tutorial_lib.load.child import END_TIMEOUT_S, child_environment
 from tutorial_lib.load.engine import Plan
 from tutorial_lib.load.samples import Samples
 from tutorial_lib.load.target import Prepared
-from tutorial_lib.paths import CHECKOUT, workspace
+from tutorial_lib.paths import workspace
 
 TYPES = (np.float64, np.float64, np.float64, np.int8, np.int32)
 START_TIMEOUT_S = 60.0
-END_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Generator:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "tutorial_lib.load.worker"],
-            env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+            env=child_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import heapq
 import json
-import os
 import subprocess
 import sys
 import time
@@ -24,10 +23,9 @@ import uvloop
 
 from tutorial_lib.errors import LoadError
 from tutorial_lib.load.checks import number, whole
+from tutorial_lib.load.child import LOOPBACK, child_environment, end, serve_until_eof
 from tutorial_lib.load.timer import Timer
-from tutorial_lib.paths import CHECKOUT
 
-LOOPBACK = "127.0.0.1"
 LOG_PATH = "/log"
 
 
@@ -49,7 +47,7 @@ class KnownServer:
         command = [sys.executable, "-P", "-m", "tutorial_lib.load.known_server", str(service_s), str(servers)]
         self._process = subprocess.Popen(
             command,
-            env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+            env=child_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -70,13 +68,8 @@ class KnownServer:
 
     def stop(self) -> None:
         """End it."""
-        self._process.stdin.close()
+        end(self._process)
         self._process.stdout.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
 
     def __enter__(self) -> Self:
         return self
@@ -156,13 +149,8 @@ class _Connection(asyncio.Protocol):
 
 
 async def _serve(service_s: float, servers: int) -> None:
-    loop = asyncio.get_running_loop()
     service = _Service(service_s, servers)
-    server = await loop.create_server(lambda: _Connection(service), LOOPBACK, 0, backlog=4096)
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await reader.read()  # until its owner is gone
+    await serve_until_eof(lambda: _Connection(service))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 import uvloop
 
 from tutorial_lib.load.engine import Engine, Plan
+from tutorial_lib.load.grpc_client import GrpcClient
 from tutorial_lib.load.http_client import HttpClient
 
 PR_SET_PDEATHSIG = 1
@@ -88,7 +89,10 @@ async def _carry_out(job: dict[str, Any], parts: list[bytes]) -> int:
 
 
 def _client(target: dict[str, Any], engine: Engine, bodies: list[bytes], connections: int) -> Any:
-    return HttpClient(engine, target["host"], target["port"], connections, bodies)
+    where = (engine, target["host"], target["port"], connections, bodies)
+    if target["kind"] == "http":
+        return HttpClient(*where)
+    return GrpcClient(*where, streaming=target["kind"] == "stream")
 
 
 async def _listen(stop: asyncio.Event) -> None:
