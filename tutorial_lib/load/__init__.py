@@ -8,10 +8,12 @@ from tutorial_lib.lazy import lazy_names
 
 if TYPE_CHECKING:
     from tutorial_lib.load.arrivals import PATTERNS, Bursts, Every, Poisson, Replay, Users, pattern
+    from tutorial_lib.load.ceiling import generator_ceiling
     from tutorial_lib.load.known_server import KnownServer
     from tutorial_lib.load.result import GeneratorShare, LoadResult, ServerShare, results_table
     from tutorial_lib.load.run import run_load
     from tutorial_lib.load.samples import Samples
+    from tutorial_lib.load.search import Saturation, find_saturation
     from tutorial_lib.load.target import EndpointTarget, GrpcTarget, HttpTarget, triton_target
 
 _HOMES = {
@@ -20,6 +22,8 @@ _HOMES = {
     ),
     **dict.fromkeys(("GeneratorShare", "LoadResult", "ServerShare", "results_table"), "tutorial_lib.load.result"),
     "KnownServer": "tutorial_lib.load.known_server",
+    **dict.fromkeys(("Saturation", "find_saturation"), "tutorial_lib.load.search"),
+    "generator_ceiling": "tutorial_lib.load.ceiling",
     "run_load": "tutorial_lib.load.run",
     "Samples": "tutorial_lib.load.samples",
     **dict.fromkeys(("EndpointTarget", "GrpcTarget", "HttpTarget", "triton_target"), "tutorial_lib.load.target"),
@@ -38,8 +42,11 @@ __all__ = [
     "Poisson",
     "Replay",
     "Samples",
+    "Saturation",
     "ServerShare",
     "Users",
+    "find_saturation",
+    "generator_ceiling",
     "pattern",
     "results_table",
     "run_load",
