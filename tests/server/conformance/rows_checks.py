@@ -204,6 +204,14 @@ ROWS = (
         '{ name: "START" control [ { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } ] } ] }',
         "configuration specified sequence control 'START', but model does not provide that input",
     ),
+    refused(
+        "check_sequence_state",
+        double(["n", 3]),
+        xy([3])
+        + "max_batch_size: 2 sequence_batching { state [ { input_name: 'x' output_name: 'y' data_type: TYPE_FP32 dims: "
+        "[ 3 ] } ] }",
+        "sequence_batching.state needs the C++ backend",
+    ),
     Row(
         "check_request_names",
         double(["n", 3]),

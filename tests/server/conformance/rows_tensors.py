@@ -148,6 +148,12 @@ ROWS = (
         ),
     ),
     Row(
+        "scalar_out_of_a_batch",
+        graph([node("ReduceSum", "x", "y", keepdims=0)], [("x", FLOAT, ["n", 3])], [("y", FLOAT, [])]),
+        xy([3], [1]) + "max_batch_size: 4",
+        asks=(Ask({"x": numbers(1, 3)}, shapes={"y": (1,)}), Ask({"x": numbers(4, 3)}, shapes={"y": (1,)})),
+    ),
+    Row(
         "bytes_batched",
         strings(["n", 2]),
         asks=(
