@@ -10,13 +10,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_TIMEOUT_S = 10.0
+LINGER_S = 1.0  # what a refused client still sends is thrown away: closing at once would lose the answer
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
 
 
 class LimitedHttp(HttpToolsProtocol):
     """Ends a connection whose request line and headers are too large or too slow, with a JSON error."""
 
-    _in_head, _head_bytes, _head_timer = True, 0, None
+    _in_head, _head_bytes, _head_timer, _refused = True, 0, None, False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -27,6 +28,8 @@ class LimitedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_timer is None:  # the next request of a connection that was kept
@@ -61,8 +64,9 @@ class LimitedHttp(HttpToolsProtocol):
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         self._cancel_timer()
-        if self.transport is None or self.transport.is_closing():
+        if self._refused or self.transport is None or self.transport.is_closing():
             return
+        self._refused = True
         error: dict[str, Any] = {"code": code, "message": message, "action": "Send a smaller, whole request at once."}
         body = json.dumps({"error": error}).encode()
         head = (
@@ -70,4 +74,5 @@ class LimitedHttp(HttpToolsProtocol):
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
-        self.transport.close()
+        self.transport.write_eof()
+        self.loop.call_later(LINGER_S, self.transport.close)
