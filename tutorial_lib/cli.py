@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import typer
 from typer.core import TyperGroup
 
+from tutorial_lib.cli_bench import bench
 from tutorial_lib.cli_course import reset, solve, status
 from tutorial_lib.cli_explain import explain
 from tutorial_lib.cli_repository import config, lint
@@ -170,7 +171,7 @@ def serve(
             print("Stopping …", flush=True)
 
 
-for _command in (config, lint, explain, solve, reset, status):
+for _command in (config, lint, explain, bench, solve, reset, status):
     app.command()(_command)
 
 
