@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from tutorial_lib.load.arrivals import PATTERNS, Bursts, Every, Poisson, Replay, Users, pattern
     from tutorial_lib.load.ceiling import generator_ceiling
     from tutorial_lib.load.known_server import KnownServer
+    from tutorial_lib.load.perf_analyzer import PerfAnalyzer, PerfReport, find_perf_analyzer, run_perf_analyzer
+    from tutorial_lib.load.perf_analyzer_fetch import fetch_perf_analyzer
     from tutorial_lib.load.result import GeneratorShare, LoadResult, ServerShare, results_table
     from tutorial_lib.load.run import run_load
     from tutorial_lib.load.samples import Samples
@@ -25,6 +27,10 @@ _HOMES = {
     **dict.fromkeys(("Saturation", "find_saturation"), "tutorial_lib.load.search"),
     "generator_ceiling": "tutorial_lib.load.ceiling",
     "run_load": "tutorial_lib.load.run",
+    **dict.fromkeys(
+        ("PerfAnalyzer", "PerfReport", "find_perf_analyzer", "run_perf_analyzer"), "tutorial_lib.load.perf_analyzer"
+    ),
+    "fetch_perf_analyzer": "tutorial_lib.load.perf_analyzer_fetch",
     "Samples": "tutorial_lib.load.samples",
     **dict.fromkeys(("EndpointTarget", "GrpcTarget", "HttpTarget", "triton_target"), "tutorial_lib.load.target"),
 }
@@ -39,17 +45,22 @@ __all__ = [
     "HttpTarget",
     "KnownServer",
     "LoadResult",
+    "PerfAnalyzer",
+    "PerfReport",
     "Poisson",
     "Replay",
     "Samples",
     "Saturation",
     "ServerShare",
     "Users",
+    "fetch_perf_analyzer",
+    "find_perf_analyzer",
     "find_saturation",
     "generator_ceiling",
     "pattern",
     "results_table",
     "run_load",
+    "run_perf_analyzer",
     "triton_target",
 ]
 

@@ -53,7 +53,7 @@ class GeneratorShare:
         cpu_share: of one core, what the generator used.
         core_wait_share: of the time, how long it was ready to run and got no core.
         limited: whether it, not the server, set the result.
-        note: why.
+        note: why; or how much of the latency is its own delay, if that is much.
     """
 
     late_p50_ms: float

@@ -77,7 +77,7 @@ class GrpcTarget:
 
     def prepare(self) -> Prepared:
         """Its requests as serialized ModelInferRequest messages."""
-        bodies = tuple(_grpc_body(self.model, self.version, tensors) for tensors in _each(self.inputs))
+        bodies = tuple(_grpc_body(self.model, self.version, tensors) for tensors in each(self.inputs))
         return Prepared("stream" if self.streaming else "grpc", *_host_port(self.address), self.connections, bodies)
 
 
@@ -116,7 +116,7 @@ class HttpTarget:
         version = f"/versions/{quote(self.version, safe='')}" if self.version else ""
         path = f"{base.rstrip('/')}/v2/models/{quote(self.model, safe='')}{version}/infer"
         bodies = []
-        for tensors in _each(self.inputs):
+        for tensors in each(self.inputs):
             head, body = _binary_body(tensors)
             headers = {"Inference-Header-Content-Length": str(head), "Content-Type": "application/octet-stream"}
             bodies.append(_http_request("POST", host, port, path, headers, body))
@@ -220,7 +220,7 @@ def triton_target(
     )
 
 
-def _each(inputs: Tensors | Sequence[Tensors]) -> list[Tensors]:
+def each(inputs: Tensors | Sequence[Tensors]) -> list[Tensors]:
     several = [inputs] if isinstance(inputs, Mapping) else list(inputs)
     for tensors in several:
         if not isinstance(tensors, Mapping) or not tensors:
@@ -230,7 +230,7 @@ def _each(inputs: Tensors | Sequence[Tensors]) -> list[Tensors]:
     return several
 
 
-def _wire(name: str, array: np.ndarray) -> tuple[str, list[int], bytes]:
+def wire(name: str, array: np.ndarray) -> tuple[str, list[int], bytes]:
     """Triton's type name, shape and raw bytes of an array."""
     from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
@@ -251,7 +251,7 @@ def _grpc_body(model: str, version: str, tensors: Tensors) -> bytes:
 
     request = service_pb2.ModelInferRequest(model_name=model, model_version=version)
     for name, array in tensors.items():
-        kind, shape, raw = _wire(name, array)
+        kind, shape, raw = wire(name, array)
         request.inputs.add(name=name, datatype=kind, shape=shape)
         request.raw_input_contents.append(raw)
     return request.SerializeToString()
@@ -261,7 +261,7 @@ def _binary_body(tensors: Tensors) -> tuple[int, bytes]:
     """The length of the JSON part, and the whole body."""
     described, parts = [], []
     for name, array in tensors.items():
-        kind, shape, raw = _wire(name, array)
+        kind, shape, raw = wire(name, array)
         described.append({"name": name, "datatype": kind, "shape": shape, "parameters": {"binary_data_size": len(raw)}})
         parts.append(raw)
     head = json_text.dumps({"inputs": described, "parameters": {"binary_data_output": True}}).encode()
