@@ -22,14 +22,17 @@ from tutorial_lib.naive.schemas import Answer, Picture
 Model = Callable[[np.ndarray], np.ndarray]
 
 
-def load_torch(weights: str) -> Model:
+def load_torch(weights: str, threads: int | None) -> Model:
     """FP32 (1, 3, h, w) → scores FP32 (1, classes), by PyTorch.
 
     Args:
         weights: a checkpoint of notebook 01, or "module:function", which makes the network.
+        threads: for one picture; None leaves it to PyTorch, which takes all cores.
     """
     import torch
 
+    if threads:
+        torch.set_num_threads(threads)
     if ":" in weights:
         module, _, name = weights.partition(":")
         network = getattr(importlib.import_module(module), name)()
@@ -44,16 +47,20 @@ def load_torch(weights: str) -> Model:
     return run
 
 
-def load_onnx(weights: str) -> Model:
-    """The same, by ONNX Runtime with its defaults."""
+def load_onnx(weights: str, threads: int | None) -> Model:
+    """The same, by ONNX Runtime."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(weights, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or 0
+    session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     return lambda x: session.run(None, {name: x})[0]
 
 
-def create_app(*, weights: str, engine: str, labels: list[str], side: int, blocking: bool) -> FastAPI:
+def create_app(
+    *, weights: str, engine: str, labels: list[str], side: int, blocking: bool, threads: int | None
+) -> FastAPI:
     """The app.
 
     Args:
@@ -63,9 +70,10 @@ def create_app(*, weights: str, engine: str, labels: list[str], side: int, block
         side: height and width that the model takes.
         blocking: `async def`, which blocks the event loop while the model runs; else a plain `def`, which
             FastAPI runs in its thread pool.
+        threads: the engine's, for one picture; None leaves them to it.
     """
     app = FastAPI(title="Naive digits")
-    model = {"torch": load_torch, "onnx": load_onnx}[engine](weights)
+    model = {"torch": load_torch, "onnx": load_onnx}[engine](weights, threads)
 
     def classify(picture: Picture) -> Answer:
         image = Image.open(io.BytesIO(base64.b64decode(picture.image))).convert("RGB")

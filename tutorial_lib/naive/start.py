@@ -40,6 +40,7 @@ def start_naive(
     weights: Path | str | None = None,
     labels: Sequence[str] = CLASSES,
     side: int = IMAGE_SHAPE[1],
+    threads: int | None = 1,
     port: int | None = None,
 ) -> WebServer:
     """Start the naive app in a process of its own; called again, it returns the running one.
@@ -50,6 +51,8 @@ def start_naive(
             engine also "module:function", which makes a network.
         labels: the class names, in order.
         side: height and width that the model takes.
+        threads: how many compute one picture. By default 1, which is kind to the app: PyTorch's own choice, all
+            cores, collapses as soon as anything else wants them. None leaves it to the engine.
         port: a port of loopback, or None for a free one.
 
     Raises:
@@ -71,6 +74,7 @@ def start_naive(
             "labels": list(labels),
             "side": side,
             "blocking": chosen.blocking,
+            "threads": threads,
         },
         health="/health",
         workers=chosen.workers,
