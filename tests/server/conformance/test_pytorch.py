@@ -346,6 +346,21 @@ def test_a_file_that_is_no_torchscript_says_how_to_make_one(broken):
         assert "torch.jit.save(torch.jit.trace(model.eval(), example)" in broken.models().set_index("name").reason[name]
 
 
+@pytest.mark.parametrize(
+    ("name", "rule", "words"),
+    [
+        ("state_dict", "torchscript-file", "no TorchScript"),
+        ("cut_off", "torchscript-file", "no TorchScript"),
+        ("one_argument_twice", "torchscript-tensors", "a__0, b__0"),
+        ("no_file", "model-file-name", "not where Triton looks"),
+        ("plain_number", "", "something else than tensors"),
+    ],
+)
+def test_the_log_in_words(broken, name, rule, words):
+    found = {item.model: item for item in broken.explain()}[name]
+    assert found.known and found.rule == rule and words in found.cause
+
+
 def test_completing_a_configuration_is_refused_in_the_log(server):
     assert "skipping model configuration auto-complete for 'by_order': not supported for pytorch backend" in (
         server.process.log_text()
