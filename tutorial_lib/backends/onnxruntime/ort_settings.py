@@ -60,7 +60,7 @@ def session_options(config: dict) -> ort.SessionOptions:
     server = backend_settings()
     threads = server if boolean(server, "enable-global-threadpool", False) else parameters
     intra, inter = number(threads, "intra_op_thread_count"), number(threads, "inter_op_thread_count")
-    options.intra_op_num_threads = intra if intra > 0 else max(1, len(os.sched_getaffinity(0)) // instances)
+    options.intra_op_num_threads = intra if intra > 0 else max(1, cores() // instances)
     options.inter_op_num_threads = inter if inter > 0 else 1
     mode = number(parameters, "execution_mode")
     if mode not in EXECUTION_MODES:
@@ -79,6 +79,11 @@ def session_options(config: dict) -> ort.SessionOptions:
     check_accelerators(config["name"], optimization.get("execution_accelerators", {}))
     register_operators(config, options)
     return options
+
+
+def cores() -> int:
+    """Processors this model may use; the server's starter knows of a container's share, too."""
+    return int(os.environ.get("WORKSHOP_CPU_COUNT", 0)) or len(os.sched_getaffinity(0))
 
 
 def run_options(config: dict) -> ort.RunOptions | None:

@@ -51,11 +51,6 @@ class Instance:
             refuse(str(error))
         except RuntimeError as error:
             refuse(f"failed to load model '{self.name}': {error}")
-        self.reshapes = {
-            entry["name"]: [int(size) for size in entry["reshape"].get("shape", [])]
-            for entry in self.config["input"]
-            if "reshape" in entry
-        }
 
     def check_inputs(self) -> dict[str, int]:
         """Input name → position among the arguments of `forward`; a ValueError says what does not fit."""
@@ -133,15 +128,13 @@ class Instance:
                 self.answer([member], responses)
 
     def read(self, request: pb_utils.InferenceRequest) -> list[Value]:
-        """The request's tensors in the order `forward` takes them."""
+        """The request's tensors in the order `forward` takes them; Triton has applied any `reshape` already."""
         values: list[Value] = [None] * len(self.inputs)
         for tensor in request.inputs():
             name, array = tensor.name(), tensor.as_numpy()
             if array.dtype == object:
                 value = [text.decode("utf-8") for text in array.ravel()]
             else:
-                if name in self.reshapes:
-                    array = array.reshape(*(array.shape[:1] if self.batching else ()), *self.reshapes[name])
                 value = torch.from_numpy(array)
             values[self.inputs[name]] = value
         return values

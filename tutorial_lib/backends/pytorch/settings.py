@@ -63,8 +63,8 @@ class Settings:
 
 
 def cores() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0))
+    """Processors this model may use; the server's starter knows of a container's share, too."""
+    return int(os.environ.get("WORKSHOP_CPU_COUNT", 0)) or len(os.sched_getaffinity(0))
 
 
 def instances(config: dict) -> int:
