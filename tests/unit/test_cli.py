@@ -16,7 +16,21 @@ from tutorial_lib import cli, errors
 from tutorial_lib.course.progress import note_prediction, note_right, note_wrong
 from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
 
-COMMANDS = ("run", "test", "lab", "serve", "config", "lint", "explain", "solve", "reset", "status", "doctor", "clean")
+COMMANDS = (
+    "run",
+    "test",
+    "lab",
+    "serve",
+    "config",
+    "lint",
+    "explain",
+    "load",
+    "solve",
+    "reset",
+    "status",
+    "doctor",
+    "clean",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -43,7 +43,7 @@ def judge_window(
 
 
 def judge_generator(
-    samples: Samples, window_s: tuple[float, float], ticks: np.ndarray, *, whole_run: bool
+    samples: Samples, window_s: tuple[float, float], ticks: np.ndarray, *, all_busy: int, whole_run: bool
 ) -> GeneratorShare:
     """How the generator did.
 
@@ -51,6 +51,7 @@ def judge_generator(
         samples: every request.
         window_s: the measured window.
         ticks: float64 (n, 3): t_s, seconds of CPU used, seconds waited for a core, both since its start.
+        all_busy: requests that waited for a connection, because no more were allowed.
         whole_run: whether the run went to its end, so that everything ought to have been sent.
     """
     part = samples.between(*window_s)
@@ -63,6 +64,8 @@ def judge_generator(
         elapsed, used, idle = inside[-1] - inside[0]
         cpu, waited = float(used / elapsed), float(idle / elapsed)
     limited, note = _verdict(samples, part, late_ms, cpu, waited, whole_run=whole_run)
+    if all_busy:
+        note = f"{note}; " * bool(note) + f"{all_busy} requests waited because all connections were in use"
     return GeneratorShare(float(late_p50), float(late_p99), cpu, waited, limited, note)
 
 

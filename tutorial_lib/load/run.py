@@ -27,7 +27,7 @@ from tutorial_lib.load.watch import ServerCounts, Usage
 DURATION_S = 10.0
 TIMEOUT_S = 10.0
 GIVE_UP_S = 5.0
-LOOK_S = 1.0  # between two looks at the server's statistics and the watched processes
+LOOK_S = 0.5  # between two looks at the server's statistics and the watched processes
 
 
 def run_load(
@@ -102,10 +102,14 @@ def run_load(
         steady=steady.steady,
         steady_note=steady.note,
         generator=judge_generator(
-            outcome.samples, window, followed.ticks, whole_run=not (followed.interrupted or outcome.ended_early)
+            outcome.samples,
+            window,
+            followed.ticks,
+            all_busy=outcome.all_busy,
+            whole_run=not (followed.interrupted or outcome.ended_early),
         ),
         samples=outcome.samples,
-        server=counts.between(window[0]),
+        server=counts.since(window[0]),
         error_messages=outcome.messages,
         interrupted=followed.interrupted,
         ended_early=outcome.ended_early,

@@ -94,7 +94,7 @@ class HttpTarget:
     url: str
     model: str
     inputs: Tensors | Sequence[Tensors] = field(repr=False)
-    connections: int = 512
+    connections: int = 2048
     version: str = ""
     label: str = ""
 
@@ -143,7 +143,7 @@ class EndpointTarget:
     content_type: str = "application/json"
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)
-    connections: int = 512
+    connections: int = 2048
     label: str = ""
     http_url: str = field(default="", init=False)
 

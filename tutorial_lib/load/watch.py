@@ -50,12 +50,12 @@ class ServerCounts:
         except (ServerError, LookupError):  # gone, or the model is: the run itself tells
             self._failed_s = t_s
 
-    def between(self, begin_s: float) -> ServerShare | None:
-        """What was counted from the first look after `begin_s` (the look before the run for 0) to the last."""
-        looks = [entry for t_s, entry in self._seen if t_s >= begin_s]
-        if len(looks) < 2:
+    def since(self, begin_s: float) -> ServerShare | None:
+        """What was counted from the look nearest to `begin_s` to the last one."""
+        if len(self._seen) < 2:
             return None
-        first, last = looks[0], looks[-1]
+        _, first = min(self._seen[:-1], key=lambda look: abs(look[0] - begin_s))
+        last = self._seen[-1][1]
 
         def change(*path: str) -> int:
             ends = []
