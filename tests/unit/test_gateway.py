@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import json
 import threading
 import zlib
 
@@ -416,6 +415,8 @@ def test_the_api_describes_itself():
         described = api["paths"]["/predict"]["post"]
         assert {"application/json", "image/png"} <= set(described["requestBody"]["content"])
         assert {"200", "413", "415", "429", "503", "504"} <= set(described["responses"])
-        json.dumps(api)
+        page = (await client.get("/docs")).text
+        assert all(path in page for path in api["paths"])
+        assert "top_k" in page and "src=" not in page and "http://gateway/predict" in page
 
     play(scene)

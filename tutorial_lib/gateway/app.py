@@ -15,11 +15,12 @@ from fastapi import FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from tutorial_lib.gateway.admission import Admission
 from tutorial_lib.gateway.asked import Classification, Failure, Options, PictureRequest, read_request
 from tutorial_lib.gateway.backend import Backend
+from tutorial_lib.gateway.docs_page import docs_page
 from tutorial_lib.gateway.metrics import CONTENT_TYPE, Metrics
 from tutorial_lib.gateway.picture import FORMATS, decoded, is_small, open_picture
 from tutorial_lib.gateway.refusal import Refusal, error_response
@@ -134,6 +135,8 @@ def create_app(**settings: Any) -> FastAPI:
         description="Pictures in, class names out. A failure is JSON: `error.code`, `error.message`, `error.action`.",
         version="1",
         lifespan=gateway.lifespan,
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.gateway = gateway
 
@@ -167,6 +170,10 @@ def create_app(**settings: Any) -> FastAPI:
         found = await gateway.backend.health()
         status = 503 if any(found.values()) else 200
         return JSONResponse({"status": "ready" if status == 200 else "not ready", "models": found}, status)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(docs_page(app.openapi(), str(request.base_url)))
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
