@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -15,7 +17,8 @@ class Footprint:
     """One look at a server.
 
     Attributes:
-        memory_mib: private memory (USS) of the server process, without its models' processes.
+        memory_mib: anonymous memory (heaps and stacks) of the server process, without its models' processes. Private
+            memory (USS) would change with other servers on the machine: the pages of the program are shared with them.
         shared_mib: shared memory regions under the server's own prefix.
         handles: open file descriptors of the server process.
         processes: children, those of models included, that ended ones not collected yet also count among.
@@ -39,8 +42,12 @@ def footprint(pid: int, region_prefix: str) -> Footprint:
         with contextlib.suppress(FileNotFoundError):  # gone since
             shared += path.stat().st_size
     return Footprint(
-        memory_mib=process.memory_full_info().uss / 2**20,
+        memory_mib=_anonymous_kib(pid) / 2**10,
         shared_mib=shared / 2**20,
         handles=process.num_fds(),
         processes=len(process.children(recursive=True)),
     )
+
+
+def _anonymous_kib(pid: int) -> int:
+    return int(re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M)[1])

@@ -27,7 +27,10 @@ def backend_settings() -> dict[str, str]:
 
     Triton does not tell a Python-based backend; this process is the server's child and reads its command line.
     """
-    arguments = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
+    try:
+        arguments = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
+    except OSError:  # a system that hides other processes: then there are no settings to see
+        return {}
     found: dict[str, dict[str, str]] = {"": {}, "onnxruntime": {}}
     for position, argument in enumerate(arguments):
         flag, _, given = argument.partition("=")
