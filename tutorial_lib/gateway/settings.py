@@ -73,4 +73,4 @@ class Settings:
         for name, (low, high) in _BOUNDS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise GatewayError(f"gateway: found {name} {value!r}, expected a number from {low:g} to {high:,g}.")
+                raise GatewayError(f"gateway: found {name} {value!r}, expected a number from {low:,} to {high:,}.")
