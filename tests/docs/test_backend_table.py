@@ -41,3 +41,17 @@ def test_each_behaviour_has_a_verdict_and_names_what_exists(line: str):
 def test_each_row_is_in_the_table():
     patterns = [name for line in BEHAVIOURS for name in re.findall(r"`([^`]+)`", seen_by(line))]
     assert [row.name for row in ROWS if not any(fnmatch(row.name, pattern) for pattern in patterns)] == []
+
+
+PYTORCH = (CHECKOUT / "tutorial_lib" / "backends" / "README.md").read_text().partition("\n## pytorch\n")[2]
+
+
+def test_the_pytorch_table_names_what_exists():
+    suite = (CHECKOUT / "tests" / "server" / "conformance" / "test_pytorch.py").read_text()
+    lines = [line for line in PYTORCH.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| beh"))]
+    named = {name for line in lines for name in re.findall(r"`(\w+)`", seen_by(line))}
+    for line in lines:
+        cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+        assert len(cells) == 3 and cells[1].startswith(("same", "different")), line
+    unknown = [name for name in named if f"def {name}(" not in suite and f'"{name}": ' not in suite]
+    assert len(lines) > 20 and unknown == []

@@ -19,7 +19,7 @@ from tutorial_lib.models.names import INPUT_NAME
 from tutorial_lib.server import Server, serve
 from tutorial_lib.versions import cpu_count
 
-PARTS = ("speed", "settings", "lone", "memory", "accuracy")
+PARTS = ("speed", "settings", "lone", "memory", "accuracy", "driver")
 LEVELS = (1, 16, 64)
 SECONDS = 1.2
 RECOMMENDED, LOW_LATENCY, INT8 = "recommended", "low latency", "INT8"
@@ -219,7 +219,7 @@ class _Bench:
         self.notes.append(note)
 
     def memory(self) -> None:
-        """Each instance's private memory."""
+        """Each instance's resident memory."""
         contestant, batches = self.embedded(RECOMMENDED, "resnet"), (1, 16, 32)
         for level in (1, 64):
             contestant.measure(level, seconds=0.5)
@@ -241,3 +241,31 @@ class _Bench:
             self.targets.append(Target(f"INT8 accuracy apart, {name}", lost, 0.001, lost <= 0.001, None, True, note))
             self.notes.append(f"Right answers on {name}: {note}")
         self.raw["accuracy"] = found
+
+    def driver(self) -> None:
+        """Triton alone once more, driven by perf_analyzer where there is one: does it see what the generator saw?"""
+        from tutorial_lib.load import GrpcTarget, HttpTarget, find_perf_analyzer, run_perf_analyzer
+
+        found = find_perf_analyzer()
+        if found is None:
+            self.notes.append("perf_analyzer: none here (tutorial_lib.load.fetch_perf_analyzer gets one).")
+            return
+        ours, inputs, rates = self.embedded(RECOMMENDED, "resnet"), {INPUT_NAME: self.picture}, []
+        targets = (
+            HttpTarget(self.server.http_url, "resnet", inputs),
+            GrpcTarget(self.server.grpc_address, "resnet", inputs),
+        )
+        for number in range(self.repeats):
+            row = [ours.measure(16, seconds=self.seconds).rps]
+            row += [run_perf_analyzer(target, concurrency=16, duration_s=3.0).throughput_rps for target in targets]
+            rates.append(row)
+            self.say(f"driver: round {number + 1} of {self.repeats}")
+        http, grpc = (float(np.median([row[column] / row[0] for row in rates])) for column in (1, 2))
+        self.raw["driver_rps"] = {
+            "columns": ["own, HTTP", "perf_analyzer, HTTP", "perf_analyzer, gRPC"],
+            "rounds": rates,
+        }
+        self.notes.append(
+            f"perf_analyzer {found.version} at c=16 drives {http:.0%} of our generator's requests/s over HTTP, and "
+            f"{grpc:.0%} over gRPC."
+        )

@@ -22,26 +22,26 @@ sys.stdin.read()
 
 
 def session_mib(onnx: Path, *, batches: tuple[int, ...]) -> float:
-    """Private memory of a Python process that holds only this session and has run these batches."""
+    """Resident memory of a Python process that holds only this session and has run these batches."""
     with subprocess.Popen(
         [sys.executable, "-c", _BARE, str(onnx), ",".join(map(str, batches))],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         process.stdout.readline()
-        private = private_mib(process.pid)
+        resident = resident_mib(process.pid)
         process.stdin.close()
-    return private
+    return resident
 
 
 def instance_mib(server_pid: int, model: str) -> list[float]:
-    """Private memory of each instance of a model, which is a stub process of the server."""
+    """Resident memory of each instance of a model, which is a stub process of the server."""
     found = []
     for child in psutil.Process(server_pid).children():
         if f"/{model}/" in " ".join(child.cmdline()):
-            found.append(private_mib(child.pid))
+            found.append(resident_mib(child.pid))
     return found
 
 
-def private_mib(pid: int) -> float:
-    """What ending this process would give back (USS), in MiB: shared libraries and shared memory are others' too."""
-    return psutil.Process(pid).memory_full_info().uss / 2**20
+def resident_mib(pid: int) -> float:
+    """Resident memory, in MiB: private memory (USS) would change with other servers that map the same libraries."""
+    return psutil.Process(pid).memory_info().rss / 2**20
