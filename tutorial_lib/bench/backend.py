@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,16 @@ from tutorial_lib.models.names import INPUT_NAME
 from tutorial_lib.server import Server, serve
 from tutorial_lib.versions import cpu_count
 
-PARTS = ("speed", "settings", "lone", "memory", "accuracy", "driver")
+VARIANTS = ("low_latency", "one_quiet", "all_threads_each", "spinning", "delay_1ms", "no_batching")
+# part → the models it asks
+PARTS = {
+    "speed": ("resnet", "low_latency", "resnet_int8", "resnet_torch", "resnet_nothing"),
+    "settings": ("resnet", *VARIANTS),
+    "lone": ("linear", "linear_nothing"),
+    "memory": ("resnet",),
+    "accuracy": (),
+    "driver": ("resnet",),
+}
 LEVELS = (1, 16, 64)
 SECONDS = 1.2
 RECOMMENDED, LOW_LATENCY, INT8 = "recommended", "low latency", "INT8"
@@ -52,7 +62,7 @@ def variant_titles(cores: int) -> dict[str, str]:
 
 
 def run(
-    *, repeats: int, say: Callable[[str], None], peers: bool = False, parts: Sequence[str] = PARTS,
+    *, repeats: int, say: Callable[[str], None], peers: bool = False, parts: Sequence[str] = tuple(PARTS),
     seconds: float = SECONDS,
 ) -> Result:  # fmt: skip
     """Measure everything, or some parts of it.
@@ -71,21 +81,25 @@ def run(
         raise WorkshopError(f"part: found {', '.join(unknown)}, expected some of {', '.join(PARTS)}.")
     made = make(say)
     bench = _Bench(made, repeats, seconds, say)
-    with tempfile.TemporaryDirectory() as place:
-        lay_out(Path(place), made, variants(bench.cores) if {"speed", "settings"} & {*parts} else {})
-        with serve(place) as server:
-            bench.server = server
-            say(server.label)
-            for part in parts:
-                getattr(bench, part)()
-            if peers:
-                from tutorial_lib.bench.peers import against_peers
+    names = dict.fromkeys(name for part in parts for name in PARTS[part]) | ({"resnet": None} if peers else {})
+    with contextlib.ExitStack() as stack:
+        where = f"no server · CPU ×{bench.cores}"
+        if names:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            lay_out(place, made, names, variants(bench.cores))
+            bench.server = stack.enter_context(serve(place))
+            where = bench.server.label
+        say(where)
+        for part in parts:
+            getattr(bench, part)()
+        if peers:
+            from tutorial_lib.bench.peers import against_peers
 
-                bench.targets += against_peers(
-                    bench.embedded(RECOMMENDED, "resnet"), bench.picture, bench.scores, made, bench.rounds,
-                    repeats=repeats, seconds=seconds, say=say, factor=FAR,
-                )  # fmt: skip
-            bench.notes.insert(0, f"Measured on: {server.label}.")
+            bench.targets += against_peers(
+                bench.embedded(RECOMMENDED, "resnet"), bench.picture, bench.scores, made, bench.rounds,
+                repeats=repeats, seconds=seconds, say=say, factor=FAR,
+            )  # fmt: skip
+    bench.notes.insert(0, f"Measured on: {where}.")
     notes = ["\n".join(bench.rounds.lines()), *bench.notes] if bench.rounds.samples else bench.notes
     return Result(bench.targets, bench.raw | {"rounds": bench.rounds.raw()}, notes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tutorial_lib.repository import generate_config
 
 OUTPUT_NAME = "scores"
 CALIBRATION_IMAGES, CALIBRATION_BATCHES = 512, 16
+MAX_BATCH_SIZE = 64
 FEATURES = 64  # of the linear model, on which the server's own time shows
 
 _TENSORS = {
@@ -56,7 +57,7 @@ class Settings:
 
     def text(self) -> str:
         """Its part of a config.pbtxt."""
-        parts = ["max_batch_size: 64"]
+        parts = [f"max_batch_size: {MAX_BATCH_SIZE}"]
         if self.batching:
             parts.append(f"dynamic_batching {{ max_queue_delay_microseconds: {self.delay_us} }}")
         if self.instances:
@@ -125,20 +126,26 @@ def make(say: Callable[[str], None] = lambda _: None) -> Artifacts:
     return made
 
 
-def lay_out(repository: Path, made: Artifacts, variants: dict[str, Settings]) -> None:
-    """A model repository: the recommended ones, ones that compute nothing, TorchScript, and variants of settings."""
-    for name, source in (("resnet", made.onnx), ("resnet_int8", made.int8), ("linear", made.linear)):
-        _put(repository / name, source, "model.onnx", generate_config(source, name=name, max_batch_size=64))
-    text = f'backend: "pytorch" {Settings(instances=2).text()} {_TENSORS["resnet"]}'
-    _put(repository / "resnet_torch", made.torchscript, "model.pt", text)
-    for name, settings in variants.items():
-        text = f'backend: "onnxruntime" {settings.text()} {_TENSORS["resnet"]}'
-        _put(repository / name, made.onnx, "model.onnx", text)
-    for name, tensors in _TENSORS.items():
-        folder = repository / f"{name}_nothing"
-        (folder / "1").mkdir(parents=True)
-        (folder / "1" / "model.py").write_text(_NOTHING)
-        (folder / "config.pbtxt").write_text(f'backend: "python" {Settings(instances=2).text()} {tensors}')
+def lay_out(repository: Path, made: Artifacts, names: Iterable[str], variants: Mapping[str, Settings]) -> None:
+    """A model repository with the models named: the recommended ones, ones that compute nothing, TorchScript, and
+    variants of settings."""
+    sources = {"resnet": made.onnx, "resnet_int8": made.int8, "linear": made.linear}
+    for name in names:
+        folder = repository / name
+        if name in sources:
+            text = generate_config(sources[name], name=name, max_batch_size=MAX_BATCH_SIZE)
+            _put(folder, sources[name], "model.onnx", text)
+        elif name in variants:
+            text = f'backend: "onnxruntime" {variants[name].text()} {_TENSORS["resnet"]}'
+            _put(folder, made.onnx, "model.onnx", text)
+        elif name == "resnet_torch":
+            text = f'backend: "pytorch" {Settings(instances=2).text()} {_TENSORS["resnet"]}'
+            _put(folder, made.torchscript, "model.pt", text)
+        else:
+            (folder / "1").mkdir(parents=True)
+            (folder / "1" / "model.py").write_text(_NOTHING)
+            tensors = _TENSORS[name.removesuffix("_nothing")]
+            (folder / "config.pbtxt").write_text(f'backend: "python" {Settings(instances=2).text()} {tensors}')
 
 
 def _put(folder: Path, source: Path, file: str, config: str) -> None:
