@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -52,7 +54,8 @@ def plot_timeline(*timelines: Timeline, titles: tuple[str, ...] = (), most: int 
 def _first(timeline: Timeline, most: int) -> Timeline:
     if len(timeline.arrival_s) <= most:
         return timeline
-    return timeline.between(0, float(timeline.arrival_s[most]))
+    first = timeline.between(0, float(timeline.arrival_s[most]))
+    return replace(first, label=f"{timeline.label} · first {len(first.arrival_s)} requests")
 
 
 def _style(axes: Axes) -> None:
