@@ -15,6 +15,7 @@ from tutorial_lib.errors import WorkshopError
 # name → (module:function, imported only when asked for; what it measures)
 HOMES = {
     "backend": ("tutorial_lib.bench.backend:run", "the embedded server against what one would pick instead"),
+    "cycles": ("tutorial_lib.bench.cycles:run", "what a server keeps of 200 models loaded and unloaded"),
     "gateway": ("tutorial_lib.bench.gateway:run", "gateway and Triton against the naive app"),
     "lint": ("tutorial_lib.bench.lint:run", "the linter on a repository of 1,000 models"),
 }

@@ -6,11 +6,11 @@ import asyncio
 import time
 
 import grpc
+import grpc.aio
 import numpy as np
-import tritonclient.grpc.aio as triton_aio
 from google.protobuf.json_format import MessageToDict
-from tritonclient.grpc import InferInput, InferRequestedOutput
-from tritonclient.utils import InferenceServerException
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.utils import deserialize_bytes_tensor
 
 from tutorial_lib.gateway.refusal import Refusal
 from tutorial_lib.gateway.settings import Settings
@@ -38,13 +38,15 @@ class Backend:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._client = triton_aio.InferenceServerClient(settings.triton, channel_args=_CHANNEL)
+        self._channel = grpc.aio.insecure_channel(settings.triton, options=_CHANNEL)
+        # Triton's own protobuf services; `tritonclient` wraps the same, and costs a tenth more a request
+        self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._described: dict[str, tuple[float, ImageInput]] = {}
         self._healthy: tuple[float, dict[str, str]] | None = None
         self._asking = asyncio.Lock()
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._channel.close()
 
     async def described(self, model: str) -> ImageInput:
         """What a model wants, from the server or from what it said a moment ago.
@@ -65,10 +67,10 @@ class Backend:
             return known[1]
         try:
             metadata, config = await asyncio.gather(
-                self._client.get_model_metadata(model, client_timeout=CONTROL_TIMEOUT_S),
-                self._client.get_model_config(model, client_timeout=CONTROL_TIMEOUT_S),
+                self._triton.ModelMetadata(service_pb2.ModelMetadataRequest(name=model), timeout=CONTROL_TIMEOUT_S),
+                self._triton.ModelConfig(service_pb2.ModelConfigRequest(name=model), timeout=CONTROL_TIMEOUT_S),
             )
-        except InferenceServerException as error:
+        except grpc.aio.AioRpcError as error:
             raise self._refusal(error, model, CONTROL_TIMEOUT_S) from None
         config = MessageToDict(config.config, preserving_proto_field_name=True)
         found = image_input(MessageToDict(metadata, preserving_proto_field_name=True), config)
@@ -87,17 +89,16 @@ class Backend:
         Raises:
             Refusal: with Triton's reason.
         """
-        given = InferInput(wanted.name, list(tensor.shape), wanted.datatype)
-        given.set_data_from_numpy(tensor)
-        asked = InferRequestedOutput(wanted.output, class_count=top_k)
+        request = service_pb2.ModelInferRequest(model_name=wanted.model, raw_input_contents=[tensor.tobytes()])
+        request.inputs.add(name=wanted.name, datatype=wanted.datatype, shape=tensor.shape)
+        request.outputs.add(name=wanted.output).parameters["classification"].int64_param = top_k
+        request.parameters["timeout"].int64_param = max(1, int(timeout_s * 1e6))  # µs, for Triton's queue policy
         try:
-            answer = await self._client.infer(
-                wanted.model, [given], outputs=[asked], client_timeout=timeout_s, timeout=max(1, int(timeout_s * 1e6))
-            )
-        except InferenceServerException as error:
+            answer = await self._triton.ModelInfer(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
             self._described.pop(wanted.model, None)  # it may want something else by now
             raise self._refusal(error, wanted.model, timeout_s) from None
-        return top_classes(answer.as_numpy(wanted.output).reshape(-1))
+        return top_classes(deserialize_bytes_tensor(answer.raw_output_contents[0]))
 
     async def health(self) -> dict[str, str]:
         """Each model with "" if it answers a real question, else why not; asked again only when that is old.
@@ -128,11 +129,9 @@ class Backend:
             return refusal.message
         return ""
 
-    def _refusal(self, error: InferenceServerException, model: str, timeout_s: float) -> Refusal:
+    def _refusal(self, error: grpc.aio.AioRpcError, model: str, timeout_s: float) -> Refusal:
         """Triton's or gRPC's error as an HTTP status with words."""
-        status, said = str(error.status() or "").removeprefix("StatusCode."), error.message() or ""
-        said = said.split("\n\nAt:\n")[0].strip()
-        code = getattr(grpc.StatusCode, status, grpc.StatusCode.UNKNOWN)
+        code, said = error.code(), (error.details() or "").split("\n\nAt:\n")[0].strip()
         if code is grpc.StatusCode.DEADLINE_EXCEEDED or "imeout expired" in said:
             return Refusal(504, "deadline_exceeded", f"model '{model}': no answer within {1000 * timeout_s:.0f} ms.",
                            action="Allow more time in timeout_ms, or come back when less is going on.")  # fmt: skip
@@ -148,4 +147,4 @@ class Backend:
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
             return Refusal(503, "triton_unavailable", f"Triton at {self.settings.triton}: it does not answer ({said}).",
                            action="Try again in a few seconds.", retry_after_s=2)  # fmt: skip
-        return Refusal(502, "triton_failed", f"model '{model}': {said or status}.", action="Look at Triton's log.")
+        return Refusal(502, "triton_failed", f"model '{model}': {said or code.name}.", action="Look at Triton's log.")
