@@ -322,3 +322,25 @@ def test_they_end_with_their_owner_workers_too(how):
     _, alive = psutil.wait_procs(processes, timeout=20)
     owner.stdout.close()
     assert not alive
+
+
+def test_the_command_serves_until_it_is_interrupted():
+    command = [sys.executable, "-P", "-m", "tutorial_lib", "gateway", "--triton", "127.0.0.1:9", "--model", "a"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    told = [process.stdout.readline() for _ in range(7)]
+    (live,) = [line.split()[1].replace("ready", "live") for line in told if line.strip().startswith("health")]
+    with httpx.Client(trust_env=False) as client:
+        assert client.get(live).status_code == 200
+        assert "a" in client.get(live.replace("live", "ready")).json()["models"]
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 0
+    process.stdout.close()
+    assert children and not psutil.wait_procs(children, timeout=10)[1]
+
+
+def test_the_command_refuses_before_it_starts_anything():
+    command = [sys.executable, "-P", "-m", "tutorial_lib", "gateway", "--max-pixels", "0"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "max_pixels 0, expected a number from 1" in told.stderr
