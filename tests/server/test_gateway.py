@@ -53,17 +53,23 @@ output [ {{ name: "y" data_type: TYPE_FP32 dims: [ 3 ] label_filename: "labels.t
 
 
 def write_models(repository):
-    """`colour`: the mean of each channel. `slow`: the same in Python; it thinks about all but zeros."""
+    """`colour`: the mean of each channel. `slow`: the same in Python; it thinks about all but zeros.
+
+    `crowded` is `slow` with a queue that holds one request, and forgets it after a while.
+    """
     save_onnx(
         repository / "colour" / "1" / "model.onnx",
         [helper.make_node("ReduceMean", ["x"], ["y"], axes=[2, 3], keepdims=0)],
         [("x", TensorProto.FLOAT, ["batch", 3, 8, 8])],
         [("y", TensorProto.FLOAT, ["batch", 3])],
     )
-    (repository / "slow" / "1").mkdir(parents=True)
-    (repository / "slow" / "1" / "model.py").write_text(SLOW_MODEL)
-    for name, backend in (("colour", "onnxruntime"), ("slow", "python")):
-        config = f'backend: "{backend}"\nmax_batch_size: 8\n{TENSORS.format(side=8)}'
+    queue = "max_queue_size: 1 timeout_action: REJECT allow_timeout_override: true"
+    more = {"crowded": f"max_batch_size: 1\ndynamic_batching {{ default_queue_policy {{ {queue} }} }}"}
+    for name in ("slow", "crowded"):
+        (repository / name / "1").mkdir(parents=True)
+        (repository / name / "1" / "model.py").write_text(SLOW_MODEL)
+    for name, backend in (("colour", "onnxruntime"), ("slow", "python"), ("crowded", "python")):
+        config = f'backend: "{backend}"\n{more.get(name, "max_batch_size: 8")}\n{TENSORS.format(side=8)}'
         (repository / name / "config.pbtxt").write_text(config)
         (repository / name / "labels.txt").write_text("\n".join(LABELS))
     return repository
@@ -187,6 +193,22 @@ def test_more_than_the_limit_is_refused_and_all_are_answered(triton):
     told = [answer.status_code for answer in answers]
     assert told.count(200) == 2 and told.count(429) == 6
     assert all(answer.headers["retry-after"] for answer in answers if answer.status_code == 429)
+
+
+def test_triton_s_own_queue_policy_is_told_in_the_same_words(triton):
+    def ask(timeout_ms):
+        return post(client, png(picture()), f"/predict?timeout_ms={timeout_ms}")
+
+    with start_gateway(triton, models=["crowded"]) as server, client_of(server) as client:
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(ask, [10_000] * 6))
+        told = [failed(answer) if answer.status_code != 200 else 200 for answer in answers]
+        assert told.count(200) >= 2 and (429, "queue_full") in told
+        assert set(told) == {200, (429, "queue_full")}
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:  # the second waits in the queue until its time is over
+            first, second = pool.submit(ask, 10_000), pool.submit(ask, 500)
+            told = sorted((first.result().status_code, second.result().status_code))
+        assert told in ([200, 504], [504, 504])
 
 
 def exchange(server, data):

@@ -6,6 +6,7 @@ import base64
 import binascii
 import io
 import struct
+import warnings
 import zlib
 
 from PIL import Image, PngImagePlugin
@@ -15,6 +16,8 @@ from tutorial_lib.gateway.refusal import Refusal
 FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WEBP"}
 SMALL_BYTES, SMALL_PIXELS = 64 * 1024, 65_536  # decoded in well under a millisecond
 
+# Pillow warns of what its own, far higher limit nearly refuses; here the gateway's decides
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)
 # text in a PNG is compressed, too, and unpacked before its size is known to us
 PngImagePlugin.MAX_TEXT_MEMORY = 2**20
 
