@@ -133,7 +133,7 @@ def create_app(**settings: Any) -> FastAPI:
     first = gateway.settings.models[0]
     app = FastAPI(
         title="Gateway in front of Triton",
-        description="Pictures in, class names out. A failure is JSON: `error.code`, `error.message`, `error.action`.",
+        description="Pictures in, class names out. A failure is JSON with an error: its code, a message and what to do.",
         version="1",
         lifespan=gateway.lifespan,
         docs_url=None,
@@ -151,7 +151,7 @@ def create_app(**settings: Any) -> FastAPI:
 
     @app.post("/v1/models/{model}/classify", response_model=Classification, responses=_FAILURES, openapi_extra=_BODY)
     async def classify(model: str, request: Request) -> Response:
-        """The best `top_k` classes of a picture."""
+        """The best classes of a picture, as many as asked for."""
         found, headers = await gateway.classify(request, model)
         return JSONResponse({"model": model, "classes": found}, headers=headers)
 

@@ -57,9 +57,10 @@ def _operation(path: str, method: str, operation: Mapping[str, Any], api: Mappin
 def _fields(schema: Mapping[str, Any]) -> str:
     required, rows = schema.get("required", ()), []
     for name, field in schema.get("properties", {}).items():
-        kinds = field.get("anyOf", [field])
+        kinds = [kind for kind in field.get("anyOf", [field]) if kind.get("type") != "null"]
         said = " or ".join(kind.get("type", "") or str(kind.get("enum", "")) for kind in kinds)
-        wanted = "required" if name in required else f"default {field.get('default')}"
+        optional = "optional" if field.get("default") is None else f"default {field['default']}"
+        wanted = "required" if name in required else optional
         cells = (f"<code>{escape(name)}</code>", escape(said), escape(wanted), escape(field.get("description", "")))
         rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
     return f"<table>{''.join(rows)}</table>"
