@@ -17,6 +17,7 @@ from tutorial_lib.load.samples import ERROR, OK, TIMEOUT
 SERVICE = "/inference.GRPCInferenceService/"
 CONNECT_TIMEOUT_S = 10.0
 RECONNECT_S = (0.05, 1.0)
+AGAIN_S = 0.001
 _NAMES: dict[int, str] = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
@@ -53,6 +54,7 @@ class GrpcClient:
         self._waiting: deque[tuple[int, int]] = deque()
         self._tasks: set[asyncio.Task] = set()
         self._closing = False
+        self._bodies = len(bodies)
         self.all_busy = 0
 
     async def open(self, expected: int) -> None:
@@ -85,6 +87,11 @@ class GrpcClient:
         for lane in self._lanes:
             if lane.connection:
                 lane.connection.transport.abort()
+
+    def again(self, number: int) -> None:
+        """Send a request once more that the server did not look at."""
+        if self.engine.pending(number) and not self._closing:
+            self.send(number, number % self._bodies)
 
     def freed(self) -> None:
         """A lane can take another request."""
@@ -194,6 +201,13 @@ class _Calls(_Lane):
     def message_part(self, stream: int, data: bytes) -> None:
         """The answer itself is not looked at: its status tells whether there is one."""
 
+    def refused(self, stream: int) -> None:
+        """The limit on streams was reached because the server has not forgotten the last one yet: try again soon."""
+        number = self._numbers.pop(stream, None)
+        if number is not None:
+            self._streams.pop(number, None)
+            asyncio.get_running_loop().call_later(AGAIN_S, self.client.again, number)
+
     def ended(self, stream: int, status: int, message: str) -> None:
         number = self._numbers.pop(stream, None)
         if number is None:
@@ -241,6 +255,9 @@ class _Stream(_Lane):
 
     def abandon(self, number: int) -> None:
         self._under_way.pop(number, None)
+
+    def refused(self, stream: int) -> None:
+        self.ended(stream, 14, "the server refused the stream")
 
     def message_part(self, stream: int, data: bytes) -> None:
         part = self._part

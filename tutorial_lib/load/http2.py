@@ -21,7 +21,7 @@ DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION =
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 1, 1, 4, 8, 0x20
 HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_STREAMS, INITIAL_WINDOW, MAX_FRAME = 1, 2, 3, 4, 5
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-CANCEL = 8
+CANCEL, REFUSED_STREAM = 8, 7
 LARGEST_WINDOW, FIRST_WINDOW = 2**31 - 1, 65_535
 MOST_STREAMS = 2**30  # a connection's stream numbers end at 2**31
 
@@ -36,6 +36,9 @@ class Listener(Protocol):
 
     def ended(self, stream: int, status: int, message: str) -> None:
         """An answer is complete, with gRPC's status."""
+
+    def refused(self, stream: int) -> None:
+        """The server did not look at this request: it may be sent again."""
 
     def closed(self, connection: Http2Connection, reason: str) -> None:
         """The connection has ended; no stream of it will."""
@@ -132,7 +135,6 @@ class Http2Connection(asyncio.Protocol):
 
     def cancel(self, stream: int) -> None:
         """Nobody waits for this stream any more."""
-        self._queue = deque(entry for entry in self._queue if entry[0] != stream)
         self._forget(stream)
         if self.usable:
             self.transport.write(frame(RST_STREAM, 0, stream, struct.pack(">I", CANCEL)))
@@ -166,6 +168,8 @@ class Http2Connection(asyncio.Protocol):
                     self._windows.pop(stream, None)
 
     def _forget(self, stream: int) -> None:
+        if self._queue:
+            self._queue = deque(entry for entry in self._queue if entry[0] != stream)
         self._windows.pop(stream, None)
         self._streams_taken.pop(stream, None)
 
@@ -212,7 +216,12 @@ class Http2Connection(asyncio.Protocol):
                 self._windows[stream] += more
             self._pump()
         elif kind == RST_STREAM:
-            self._over(stream, 13, f"stream reset by the server, code {struct.unpack('>I', payload)[0]}")
+            (code,) = struct.unpack(">I", payload)
+            if code == REFUSED_STREAM:
+                self._forget(stream)
+                self._listener.refused(stream)
+            else:
+                self._over(stream, 13, f"stream reset by the server, code {code}")
         elif kind == GOAWAY:
             self.usable = False  # what is under way is still answered, then the server closes
 
@@ -246,7 +255,6 @@ class Http2Connection(asyncio.Protocol):
 
     def _over(self, stream: int, status: int, message: str) -> None:
         self._forget(stream)
-        self._queue = deque(entry for entry in self._queue if entry[0] != stream) if self._queue else self._queue
         self._listener.ended(stream, status, message)
 
     def _settings(self, payload: bytes) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from tutorial_lib.errors import LoadError, ServerError, SetupError
 from tutorial_lib.load.arrivals import Arrivals, Every, Poisson, Users
-from tutorial_lib.load.checks import number
+from tutorial_lib.load.checks import number, whole
 from tutorial_lib.load.result import ServerShare
 from tutorial_lib.load.target import GrpcTarget, HttpTarget, Target, each, wire
 from tutorial_lib.paths import workspace
@@ -174,7 +174,7 @@ def _plan_flags(
     if (arrivals is None) == (concurrency is None):
         raise LoadError("load plan: expected one of arrivals and concurrency for perf_analyzer.")
     if concurrency is not None:
-        return str(Users(concurrency)), ["--concurrency-range", str(concurrency)]
+        return str(Users(whole("concurrency", concurrency, high=20_000))), ["--concurrency-range", str(concurrency)]
     if isinstance(arrivals, Users):
         raise LoadError("perf_analyzer: it has no users who think.", action="Give concurrency or an open-loop pattern.")
     if isinstance(arrivals, Every | Poisson):
