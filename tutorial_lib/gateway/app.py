@@ -133,7 +133,7 @@ def create_app(**settings: Any) -> FastAPI:
     first = gateway.settings.models[0]
     app = FastAPI(
         title="Gateway in front of Triton",
-        description="Pictures in, class names out. A failure is JSON with an error: its code, a message and what to do.",
+        description="Pictures in, class names out. A failure is JSON: a code, a message, what to do.",
         version="1",
         lifespan=gateway.lifespan,
         docs_url=None,
