@@ -18,6 +18,7 @@ HOMES = {
     "cycles": ("tutorial_lib.bench.cycles:run", "what a server keeps of 200 models loaded and unloaded"),
     "gateway": ("tutorial_lib.bench.gateway:run", "gateway and Triton against the naive app"),
     "lint": ("tutorial_lib.bench.lint:run", "the linter on a repository of 1,000 models"),
+    "load": ("tutorial_lib.bench.load:run", "the load generator's ceiling, and perf_analyzer on the same server"),
 }
 
 
