@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tutorial_lib.errors import LoadError
-from tutorial_lib.load import PATTERNS, Bursts, Every, Poisson, Replay, Users, pattern
+from tutorial_lib.load import PATTERNS, USER_TESTS, Bursts, Every, Poisson, Replay, Users, pattern
 
 MS = 0.001
 
@@ -56,7 +56,8 @@ def test_an_arrival_at_the_very_end_is_not_in_the_run():
 
 def test_users_join_by_the_second_or_are_there_at_once():
     """SOURCES C: +1 user per second up to 400; 300 users."""
-    ramp = Users(400, per_s=1, think_s=1.0).starts()
+    assert {"constant": (Users(300, think_s=1.0), 300), "ramp": (Users(400, think_s=1.0, per_s=1), 400)} == USER_TESTS
+    ramp = USER_TESTS["ramp"][0].starts()
     assert ramp.tolist() == list(range(400))
     together = Users(300, think_s=1.0).starts(seed=0)
     assert len(together) == 300 and together.min() >= 0 and together.max() < 1.0

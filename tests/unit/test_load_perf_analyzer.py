@@ -134,7 +134,7 @@ def test_other_patterns_are_given_as_gaps(stand_in):
         (lambda: run_perf_analyzer(EndpointTarget("http://x/"), concurrency=1), "models of a Triton"),
         (lambda: run_perf_analyzer(GrpcTarget("x:1", "m", {}), concurrency=1), "models of a Triton"),
         (lambda: run_perf_analyzer(target()), "expected one of arrivals and concurrency"),
-        (lambda: run_perf_analyzer(target(), arrivals=Users(3, think_s=1)), "no users who think"),
+        (lambda: run_perf_analyzer(target(), users=Users(3, think_s=1)), "no users who think"),
         (lambda: run_perf_analyzer(target(), concurrency=0), "concurrency: found 0"),
         (lambda: run_perf_analyzer(target(), concurrency=1, duration_s=0), "duration_s: found 0"),
         (lambda: run_perf_analyzer(target("nobody"), concurrency=1), "no report .status 99.(.|\n)*no such model"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tutorial_lib.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tutorial_lib.load.arrivals import PATTERNS, Bursts, Every, Poisson, Replay, Users, pattern
+    from tutorial_lib.load.arrivals import PATTERNS, USER_TESTS, Bursts, Every, Poisson, Replay, Users, pattern
     from tutorial_lib.load.ceiling import generator_ceiling
     from tutorial_lib.load.known_server import KnownServer
     from tutorial_lib.load.perf_analyzer import PerfAnalyzer, PerfReport, find_perf_analyzer, run_perf_analyzer
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     **dict.fromkeys(
-        ("PATTERNS", "Bursts", "Every", "Poisson", "Replay", "Users", "pattern"), "tutorial_lib.load.arrivals"
+        ("PATTERNS", "USER_TESTS", "Bursts", "Every", "Poisson", "Replay", "Users", "pattern"),
+        "tutorial_lib.load.arrivals",
     ),
     **dict.fromkeys(("GeneratorShare", "LoadResult", "ServerShare", "results_table"), "tutorial_lib.load.result"),
     "KnownServer": "tutorial_lib.load.known_server",
@@ -37,6 +38,7 @@ _HOMES = {
 
 __all__ = [
     "PATTERNS",
+    "USER_TESTS",
     "Bursts",
     "EndpointTarget",
     "Every",

@@ -201,6 +201,13 @@ PATTERNS: dict[str, Arrivals] = {
 }
 
 
+# Source: the platform team of the field reports; (users, how long in seconds). They think for a second.
+USER_TESTS: dict[str, tuple[Users, float]] = {
+    "constant": (Users(300, think_s=1.0), 300.0),
+    "ramp": (Users(400, think_s=1.0, per_s=1.0), 400.0),
+}
+
+
 def pattern(which: int | str) -> Arrivals:
     """One of the four arrival patterns by its number (1–4) or name.
 

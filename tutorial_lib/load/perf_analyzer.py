@@ -124,6 +124,7 @@ def run_perf_analyzer(
     target: Target,
     *,
     arrivals: Arrivals | None = None,
+    users: Users | None = None,
     concurrency: int | None = None,
     duration_s: float = 10.0,
     seed: int = 0,
@@ -133,6 +134,7 @@ def run_perf_analyzer(
     Args:
         target: a Triton model; its inputs are given to perf_analyzer as they are.
         arrivals: open loop; `Every` and `Poisson` are made by perf_analyzer itself, others from their times.
+        users: closed loop; users who think are refused.
         concurrency: closed loop.
         duration_s: how long to measure, in three windows.
         seed: of the times of other patterns.
@@ -146,6 +148,9 @@ def run_perf_analyzer(
             f"{target.name}: perf_analyzer loads models of a Triton whose HTTP address is known.",
             action="Make the target with triton_target(server, …).",
         )
+    if users is not None and (users.think_s or users.per_s):
+        raise LoadError("perf_analyzer: it has no users who think or join.", action="Give concurrency or a pattern.")
+    concurrency = users.count if users is not None and concurrency is None else concurrency
     found = require_perf_analyzer()
     number("duration_s", duration_s, high=3600)
     batch, data = _input_data(target)
@@ -175,8 +180,6 @@ def _plan_flags(
         raise LoadError("load plan: expected one of arrivals and concurrency for perf_analyzer.")
     if concurrency is not None:
         return str(Users(whole("concurrency", concurrency, high=20_000))), ["--concurrency-range", str(concurrency)]
-    if isinstance(arrivals, Users):
-        raise LoadError("perf_analyzer: it has no users who think.", action="Give concurrency or an open-loop pattern.")
     if isinstance(arrivals, Every | Poisson):
         kind = "constant" if isinstance(arrivals, Every) else "poisson"
         return str(arrivals), ["--request-rate-range", f"{arrivals.rate_hz:g}", "--request-distribution", kind]

@@ -189,7 +189,7 @@ def _interrupts(stop: Callable[[], None]) -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: bool(seen)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
 @dataclass

@@ -102,7 +102,7 @@ class Usage:
     def look(self, t_s: float) -> None:
         """Note what each used since the last look."""
         for name, root in self._roots.items():
-            with contextlib.suppress(psutil.NoSuchProcess):
+            with contextlib.suppress(psutil.Error):  # it has ended: the run itself tells
                 seconds: dict[int, float] = {}
                 memory = 0
                 for process in (root, *root.children(recursive=True)):
