@@ -123,7 +123,9 @@ class _Bench:
 
     def speed(self) -> None:
         """Against the apps one would write instead, and against no server at all."""
-        naive_app = uvicorn("naive", "naive", workers=1, environment={"BENCH_WEIGHTS": str(self.made.weights)})
+        # torch's threads wait asleep: spinning, they would lose all to any other program on these cores
+        environment = {"BENCH_WEIGHTS": str(self.made.weights), "OMP_WAIT_POLICY": "PASSIVE"}
+        naive_app = uvicorn("naive", "naive", workers=1, environment=environment)
         with naive_app, uvicorn("raw", "raw_onnx", workers=2, environment={"BENCH_ONNX": str(self.made.onnx)}) as app:
             naive = json_base64(NAIVE, naive_app.address, self.picture, question=lambda text: {"data": text})
             rival = raw(RAW, app.address, self.picture)
@@ -234,10 +236,12 @@ class _Bench:
 
     def memory(self) -> None:
         """Each instance's resident memory."""
-        contestant, batches = self.embedded(RECOMMENDED, "resnet"), (1, 16, 32)
+        contestant = self.embedded(RECOMMENDED, "resnet")
         for level in (1, 64):
             contestant.measure(level, seconds=0.5)
-        bare = [memory.session_mib(self.made.onnx, batches=batches) for _ in range(3)]
+        # a session keeps the memory of its largest batch: the bare one runs the largest that the server put together
+        batches = sorted(entry["batch_size"] for entry in self.server.statistics("resnet")["batch_stats"])
+        bare = [memory.session_mib(self.made.onnx, batches=(1, batches[-1])) for _ in range(3)]
         instances = memory.instance_mib(self.server.process.pid, "resnet")
         middle = float(np.median(bare))
         note = f"{', '.join(f'{mib:.0f}' for mib in instances)} MiB an instance, {middle:.0f} the bare session."

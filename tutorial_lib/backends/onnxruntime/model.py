@@ -83,6 +83,8 @@ class TritonPythonModel:
         Returns:
             One `InferenceResponse` per request, in order.
         """
+        if len(requests) == 1 and not self.ragged:
+            return [self.alone(requests[0])]
         responses = [None] * len(requests)
         groups = {}
         for index, request in enumerate(requests):
@@ -96,6 +98,20 @@ class TritonPythonModel:
         for members in groups.values():
             self.answer(members, responses)
         return responses
+
+    def alone(self, request: pb_utils.InferenceRequest) -> pb_utils.InferenceResponse:
+        """Answer the only request there is: nothing to join, nothing to split.
+
+        What `run` does would give the same; this took a lone request's time from 1.24 to 1.15 of that of a backend
+        which computes nothing (./workshop bench backend --part lone).
+        """
+        try:
+            asked = request.requested_output_names()
+            results = self.session.run(asked, self.read(request), self.run_options)
+            tensors = [self.tensor(name, result) for name, result in zip(asked, results, strict=True)]
+            return pb_utils.InferenceResponse(tensors)
+        except Exception as error:
+            return failed(error)
 
     def companions(self, index: int, feeds: dict[str, np.ndarray]) -> object:
         """A key that requests share when they can be run as one: the same tensors, of the same shapes behind the
