@@ -118,6 +118,20 @@ def test_chunked_answers_and_closed_connections_are_answers():
         assert result.answered == 25, result.error_messages
 
 
+def test_a_connection_closed_for_being_idle_is_no_failure():
+    """The server answers once and closes without a word, as one whose keep-alive time is over."""
+
+    def once(connection):
+        connection.recv(65_536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        connection.recv(65_536)  # the next request is on its way when it closes
+        connection.close()
+
+    with raw(once) as url:
+        result = load(url, arrivals=Every(0.05), duration_s=1, warm_up_s=0, connections=1)
+    assert result.answered == result.requests == 20, result.error_messages
+
+
 def test_an_endpoint_that_never_answers_is_time_outs_and_ends():
     held = []  # a socket that nobody holds would be closed
     with raw(held.append) as url:

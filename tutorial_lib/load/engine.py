@@ -116,6 +116,10 @@ class Engine:
         """Request `number` went out just now."""
         self.sent[number] = time.perf_counter() - self.zero
 
+    def age_s(self, number: int) -> float:
+        """How long ago request `number` went out."""
+        return time.perf_counter() - self.zero - self.sent[number]
+
     def pending(self, number: int) -> bool:
         """Whether somebody still waits for `number`."""
         return self.status[number] == LOST

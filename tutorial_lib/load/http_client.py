@@ -13,6 +13,7 @@ from tutorial_lib.load.samples import ERROR, OK
 
 CONNECT_TIMEOUT_S = 10.0
 OPENED_AHEAD = 16
+STALE_S = 0.02
 MESSAGE_BYTES = 300
 
 
@@ -92,6 +93,9 @@ class HttpClient:
         number, connection.number = connection.number, -1
         if number >= 0:
             self._busy.pop(number, None)
+            if connection.stale(self.engine.age_s(number)):
+                self.send(number, number % len(self._bodies))
+                return
             self.engine.done(number, ERROR, f"connection lost: {_words(error) or 'closed by the server'}", gone=True)
         if self._waiting and self._open < self._most:
             self._connect_soon()
@@ -143,6 +147,13 @@ class _Connection(asyncio.Protocol):
         self.number = -1
         self._parser = httptools.HttpResponseParser(self)
         self._text = b""
+        self._answers = 0
+        self._begun = False
+
+    def stale(self, age_s: float) -> bool:
+        """Whether the server closed it for being idle just as a request of `age_s` was written: then HTTP clients
+        send the request again (RFC 9112, 9.3.1)."""
+        return self._answers > 0 and not self._begun and age_s < STALE_S
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         self.transport = transport
@@ -160,7 +171,7 @@ class _Connection(asyncio.Protocol):
         self.client.lost(self, error)
 
     def on_message_begin(self) -> None:
-        self._text = b""
+        self._text, self._begun = b"", True
 
     def on_body(self, body: bytes) -> None:
         if len(self._text) < MESSAGE_BYTES and self._parser.get_status_code() >= 300:
@@ -168,7 +179,9 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
+        self._begun = False
         if status >= 200 and self.number >= 0:
+            self._answers += 1
             self.client.finished(self, status, self._text, keep=self._parser.should_keep_alive())
 
 
