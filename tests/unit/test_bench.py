@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tutorial_lib.bench import HOMES, bench
+from tutorial_lib.bench import HOMES, bench, peers
 from tutorial_lib.bench.closed_loop import measure
 from tutorial_lib.bench.contestants import Contestant, Sample, check, json_base64, raw
 from tutorial_lib.bench.digits import distorted_set, pictures
-from tutorial_lib.bench.models import Settings
+from tutorial_lib.bench.models import Artifacts, Settings
 from tutorial_lib.bench.result import Result, Target, at_least, at_most, table
 from tutorial_lib.bench.rounds import Rounds
 from tutorial_lib.cli import app
@@ -154,6 +154,28 @@ def test_the_distorted_digits_are_the_same_each_time():
     assert np.array_equal(images, again) and np.array_equal(labels, same)
     flat = pictures(np.zeros((1, 8, 8)))
     assert flat.min() == flat.max() == -1
+
+
+def test_a_framework_that_cannot_be_installed_says_why(monkeypatch, tmp_path):
+    monkeypatch.setenv("WORKSHOP_WORKSPACE", str(tmp_path))
+    monkeypatch.setattr(peers.sys, "executable", "/bin/false")
+    monkeypatch.setattr(peers.shutil, "which", lambda _: None)
+    found = peers.against_peers(
+        raw("ours", "host:1", NUMBERS), NUMBERS, NUMBERS, Artifacts(tmp_path), Rounds(),
+        repeats=1, seconds=1, say=lambda _: None, factor=2.0,
+    )  # fmt: skip
+    assert len(found) == 2 * len(peers.PEERS) and all(target.met is None for target in found)
+    reasons = {target.name: target.note for target in found}
+    assert "found no java" in reasons["requests/s, times TorchServe, c=64"]
+    assert "cannot be installed here" in reasons["requests/s, times LitServe, c=16"]
+
+
+def test_each_framework_asks_in_a_way_its_app_understands():
+    picture = np.ones((1, 3, 64, 64), np.float32)
+    for peer in peers.PEERS:
+        request = peer.contestant(peer.name, "host:1", picture).request()
+        assert request.startswith(b"POST /") and len(request) > picture.nbytes
+        assert (peers.APPS / peer.app).is_file()
 
 
 def test_benches_are_named_and_found(monkeypatch):
