@@ -39,7 +39,6 @@ T_95 = 2.306  # Student's t for 10 points and a straight line, 8 degrees of free
 GONE_WITHIN_S = 30.0
 # what is left → its unit, and the slope per 100 cycles that counts as none: half a KiB a load, a page each eighth
 UNITS = {"memory_mib": ("MiB", 0.05), "shared_mib": ("MiB", 0.0), "handles": ("", 0.0), "processes": ("", 0.0)}
-ROUNDING = 1e-6
 
 
 def run(*, repeats: int, say: Callable[[str], None], cycles: int = 200, settled: int = 50) -> Result:
@@ -124,10 +123,10 @@ def trend(name: str, values: Sequence[float]) -> Target:
     unit, none = UNITS[name]
     return Target(
         f"{name.removesuffix('_mib')} left per 100 cycles{', ' * bool(unit)}{unit}",
-        float(slope),
+        round(float(slope), 9),
         none,
-        bool(low <= none + ROUNDING),
-        (float(low), float(high)),
+        bool(low <= none + 1e-6),
+        (round(float(low), 9), round(float(high), 9)),
         at_most=True,
         note="The 95 % interval lies above it: each load leaves something behind.",
     )
