@@ -9,9 +9,7 @@ import typer
 
 
 def bench(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="`backend` or `lint`; all are listed without a name.")
-    ] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Such as `backend`; all are listed without a name.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one object: targets and raw measurements.")] = False,
     repeats: Annotated[int, typer.Option(min=1, help="Rounds; fewer than 5 give no interval.")] = 5,
     peers: Annotated[
