@@ -124,6 +124,17 @@ def test_files_give_back_every_number(tmp_path, kind):
     assert getattr(read, f"to_{kind}")(tmp_path / "again").read_bytes() == path.read_bytes()
 
 
+def test_a_frame_gives_back_the_result():
+    original = result()
+    read = LoadResult.from_frame(original.frame())
+    assert str(read) == str(original) and np.array_equal(read.samples.status, original.samples.status)
+    assert read.summary().keys() == original.summary().keys() and read.server == original.server
+    changed = original.frame()
+    changed.attrs.clear()
+    with pytest.raises(LoadError, match="it is not one that LoadResult.frame"):
+        LoadResult.from_frame(changed)
+
+
 def test_a_result_without_a_single_sample_survives_too(tmp_path):
     empty = result(samples=Samples(*(np.zeros(0, kind) for kind in (float, float, float, np.int8, np.int32))))
     assert len(LoadResult.from_csv(empty.to_csv(tmp_path / "a")).samples) == 0

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from tutorial_lib.load.known_server import KnownServer
     from tutorial_lib.load.perf_analyzer import PerfAnalyzer, PerfReport, find_perf_analyzer, run_perf_analyzer
     from tutorial_lib.load.perf_analyzer_fetch import fetch_perf_analyzer
-    from tutorial_lib.load.result import GeneratorShare, LoadResult, ServerShare, results_table
+    from tutorial_lib.load.result import LoadResult, results_table
     from tutorial_lib.load.run import run_load
     from tutorial_lib.load.samples import Samples
     from tutorial_lib.load.search import Saturation, find_saturation
+    from tutorial_lib.load.shares import GeneratorShare, ServerShare
     from tutorial_lib.load.target import EndpointTarget, GrpcTarget, HttpTarget, triton_target
 
 _HOMES = {
@@ -23,7 +24,8 @@ _HOMES = {
         ("PATTERNS", "USER_TESTS", "Bursts", "Every", "Poisson", "Replay", "Users", "pattern"),
         "tutorial_lib.load.arrivals",
     ),
-    **dict.fromkeys(("GeneratorShare", "LoadResult", "ServerShare", "results_table"), "tutorial_lib.load.result"),
+    **dict.fromkeys(("LoadResult", "results_table"), "tutorial_lib.load.result"),
+    **dict.fromkeys(("GeneratorShare", "ServerShare"), "tutorial_lib.load.shares"),
     "KnownServer": "tutorial_lib.load.known_server",
     **dict.fromkeys(("Saturation", "find_saturation"), "tutorial_lib.load.search"),
     "generator_ceiling": "tutorial_lib.load.ceiling",

@@ -8,8 +8,8 @@ import numpy as np
 
 from tutorial_lib.load.arrivals import Arrivals, Users
 from tutorial_lib.load.estimate import FEWEST, Steady, find_steady
-from tutorial_lib.load.result import GeneratorShare
 from tutorial_lib.load.samples import OK, UNSENT, Samples
+from tutorial_lib.load.shares import GeneratorShare
 
 FULL_CORE = 0.9  # of a core: a generator that uses more has no time left to be punctual
 FULL_TIME = 0.95  # running, or ready to run while others have the cores

@@ -16,52 +16,12 @@ from tutorial_lib.errors import LoadError
 from tutorial_lib.load import estimate
 from tutorial_lib.load.checks import number
 from tutorial_lib.load.samples import CUT, ERROR, LOST, OK, TIMEOUT, UNSENT, Samples
+from tutorial_lib.load.shares import GeneratorShare, ServerShare
 
 if TYPE_CHECKING:
     import pandas as pd
 
 QUANTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p95_ms": 0.95, "p99_ms": 0.99}
-
-
-@dataclass(frozen=True)
-class ServerShare:
-    """What Triton itself counted during the measured window; times per request, in milliseconds.
-
-    Attributes:
-        requests, failed: requests that ended well, and badly.
-        executions: runs of the model; requests / executions is the mean batch of requests.
-        mean_batch: inferences per execution (a request may carry several).
-        queue_ms, compute_input_ms, compute_infer_ms, compute_output_ms: where the time went.
-    """
-
-    requests: int
-    failed: int
-    executions: int
-    mean_batch: float
-    queue_ms: float
-    compute_input_ms: float
-    compute_infer_ms: float
-    compute_output_ms: float
-
-
-@dataclass(frozen=True)
-class GeneratorShare:
-    """How the generator itself did in the measured window.
-
-    Attributes:
-        late_p50_ms, late_p99_ms: how long after the intended time requests were sent.
-        cpu_share: of one core, what the generator used.
-        core_wait_share: of the time, how long it was ready to run and got no core.
-        limited: whether it, not the server, set the result.
-        note: why; or how much of the latency is its own delay, if that is much.
-    """
-
-    late_p50_ms: float
-    late_p99_ms: float
-    cpu_share: float
-    core_wait_share: float
-    limited: bool
-    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +161,22 @@ class LoadResult:
         raise LoadError(f"interval: found {name!r}, expected throughput_rps, mean_ms or one of {', '.join(QUANTILES)}.")
 
     def frame(self) -> pd.DataFrame:
-        """One row per request: intended_s, sent_s, answered_s, status, user, latency_ms, measured."""
-        return self.samples.frame(*self.window_s)
+        """One row per request: intended_s, sent_s, answered_s, status, user, latency_ms, measured.
+
+        What is not a column is in its `attrs`, so that `from_frame` gives the result back.
+        """
+        from tutorial_lib.load.result_file import head
+
+        frame = self.samples.frame(*self.window_s)
+        frame.attrs["load_result"] = head(self)
+        return frame
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame) -> LoadResult:
+        """The result that `frame` gave."""
+        from tutorial_lib.load.result_file import from_frame
+
+        return from_frame(frame)
 
     def timeline(self, *, bin_s: float = 1.0) -> pd.DataFrame:
         """One row per slice of time; see `Samples.timeline`."""

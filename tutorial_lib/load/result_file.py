@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tutorial_lib.errors import LoadError
-from tutorial_lib.load.result import GeneratorShare, LoadResult, ServerShare
+from tutorial_lib.load.result import LoadResult
 from tutorial_lib.load.samples import WORDS, Samples
+from tutorial_lib.load.shares import GeneratorShare, ServerShare
 from tutorial_lib.paths import atomic_write
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MARK = "# load result 1: "
 _TYPES = {"intended_s": np.float64, "sent_s": np.float64, "answered_s": np.float64, "status": np.int8, "user": np.int32}
@@ -25,7 +29,7 @@ def write_json(result: LoadResult, path: Path) -> Path:
         name: [None if value != value else value for value in getattr(result.samples, name).tolist()] for name in _TYPES
     }
     with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(_head(result) | {"samples": samples}, allow_nan=False), encoding="utf-8")
+        temporary.write_text(json.dumps(head(result) | {"samples": samples}, allow_nan=False), encoding="utf-8")
     return path
 
 
@@ -47,7 +51,7 @@ def write_csv(result: LoadResult, path: Path) -> Path:
     samples = result.samples
     columns = [getattr(samples, name).tolist() for name in _TYPES]
     with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.write(f"{MARK}{json.dumps(_head(result), allow_nan=False)}\n{','.join(_TYPES)}\n")
+        file.write(f"{MARK}{json.dumps(head(result), allow_nan=False)}\n{','.join(_TYPES)}\n")
         for intended, sent, answered, status, user in zip(*columns, strict=True):
             cells = ("" if value != value else repr(value) for value in (intended, sent, answered))
             file.write(f"{','.join(cells)},{WORDS[status]},{user}\n")
@@ -78,7 +82,24 @@ def read_csv(path: Path) -> LoadResult:
         raise _not_ours(path, error) from error
 
 
-def _head(result: LoadResult) -> dict[str, Any]:
+def from_frame(frame: pd.DataFrame) -> LoadResult:
+    """The result a frame came from.
+
+    Raises:
+        LoadError: it is no frame of a result, or lost its `attrs` on the way.
+    """
+    try:
+        columns = {name: frame[name].tolist() for name in _TYPES}
+        columns["status"] = [WORDS.index(word) for word in columns["status"]]
+        return _built(frame.attrs["load_result"], columns)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise LoadError(
+            f"frame: it is not one that LoadResult.frame() gave: {error!r}.",
+            action="Keep its attrs, or use to_csv and from_csv.",
+        ) from error
+
+
+def head(result: LoadResult) -> dict[str, Any]:
     """Everything but the samples, nan as None."""
     head = {name: getattr(result, name) for name in _REST}
     head["error_messages"] = dict(result.error_messages)

@@ -10,7 +10,7 @@ from typing import Any, Self
 import psutil
 
 from tutorial_lib.errors import LoadError, ServerError
-from tutorial_lib.load.result import ServerShare
+from tutorial_lib.load.shares import ServerShare
 from tutorial_lib.load.target import Target
 from tutorial_lib.server.control import Control
 
