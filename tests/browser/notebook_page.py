@@ -67,11 +67,11 @@ class NotebookPage:
         body = self.page.locator(f"body[data-jp-theme-light={str(name == 'Light').lower()}]")
         body.wait_for(state="attached")  # the body of JupyterLab has no height, so it counts as hidden
 
-    def run_all(self) -> None:
+    def run_all(self, timeout_ms: int = RUN_ALL_MS) -> None:
         """Run → Run All Cells, until the last code cell has run."""
         self.menu("Run", "Run All Cells")
         prompts = self.panel.locator(".jp-CodeCell .jp-InputPrompt").filter(has_text=re.compile(r"\[\d+\]"))
-        self.until_count(prompts, self.codes, timeout_ms=RUN_ALL_MS)
+        self.until_count(prompts, self.codes, timeout_ms=timeout_ms)
         self.wait_idle()
 
     def cell(self, identity: str):

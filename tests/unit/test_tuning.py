@@ -157,6 +157,9 @@ def test_every_combination_once_and_the_server_as_before():
     assert list(found.table["throughput_rps"]) == [100, 100, 100, 300, 300, 300]
     assert server.count == DIGITS.instance_group[0].count
     assert found.setting(found.table.to_dict("records")[0]) == {"instances": 1, "dynamic": False}
+    for point, row in zip(combinations(GRID), found.table.to_dict("records"), strict=True):
+        assert found.setting(row) == point and with_settings(DIGITS, **found.setting(row))
+    assert type(found.setting(found.table.iloc[1])["queue_delay_us"]) is int
     again = run_sweep(server, DIGITS, GRID, measured(server, times), about="x", progress=False)
     assert len(times) == 6 and again.table.equals(found.table), "nothing is measured twice"
     larger = run_sweep(server, DIGITS, GRID | {"instances": [1, 2]}, measured(server, times), about="x", progress=False)
@@ -219,12 +222,14 @@ def test_half_a_run_is_no_result(monkeypatch):
     whole = SimpleNamespace(
         interrupted=False, throughput_rps=12.345, mean_ms=1.0, p50_ms=1.0, p95_ms=2.0, errors=1, timeouts=2, lost=3
     )
+    plans = []
     counts = iter([(10, 5), (40, 15), (40, 15)])
     server = SimpleNamespace(
         statistics=lambda model: dict(zip(("inference_count", "execution_count"), next(counts), strict=True))
     )
-    monkeypatch.setattr("tutorial_lib.load.run_load", lambda target, **plan: whole, raising=False)
-    found = measure_load(server, "m", None, concurrency=1)
+    monkeypatch.setattr("tutorial_lib.load.run_load", lambda target, **plan: plans.append(plan) or whole, raising=False)
+    found = measure_load(server, "m", None, concurrency=1, duration_s=2)
+    assert plans == [{"progress": False, "warm_up_s": 0.5, "concurrency": 1, "duration_s": 2}]
     assert found["errors"] == 6 and found["mean_batch"] == 3.0 and found["throughput_rps"] == 12.3
     whole.interrupted = True
     with pytest.raises(KeyboardInterrupt):

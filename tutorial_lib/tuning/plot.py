@@ -26,7 +26,15 @@ def plot_curves(curves: Mapping[str, pd.DataFrame], *, title: str, load: str = "
             place = (row.throughput_rps, row.p95_ms)
             axes.annotate(getattr(row, load), place, xytext=(4, 4), textcoords="offset points", fontsize=8, color=color)
         bend = knee(table)
-        axes.plot(bend["throughput_rps"], bend["p95_ms"], "o", markersize=13, markerfacecolor="none", color=color)
+        axes.plot(
+            bend["throughput_rps"],
+            bend["p95_ms"],
+            "o",
+            markersize=13,
+            markerfacecolor="none",
+            color=color,
+            clip_on=False,
+        )
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, title=f"numbers: {load} · ring: the knee")

@@ -24,6 +24,7 @@ from tutorial_lib.tuning.settings import Value, as_json, with_settings
 if TYPE_CHECKING:
     from tutorial_lib.load.target import Target
 
+WARM_UP = 0.25  # of a run, left out of its numbers
 Measure = Callable[[], Mapping[str, float]]
 
 
@@ -121,8 +122,9 @@ def run_sweep(
     rows = [dict.fromkeys(grid) | point | known[key] for point, key in zip(points, keys, strict=True) if key in known]
     if rows and all(row.get("error") for row in rows):
         raise LoadError("sweep: no combination loaded.", details=str(rows[0]["error"]))
-    table = pd.DataFrame(rows).astype(dict.fromkeys(grid, object)) if rows else pd.DataFrame(columns=list(grid))
-    table = table.where(table.notna(), None)
+    table = pd.DataFrame(rows, columns=None if rows else list(grid))
+    for name in grid:  # as they were given: pandas would make 1000.0 of a delay that is None elsewhere
+        table[name] = pd.Series([row[name] for row in rows], dtype=object)
     return Sweep(table, tuple(grid), len(rows) == len(points), server.label)
 
 
@@ -154,7 +156,7 @@ def measure_load(server: Server, model: str, target: Target, **plan: Any) -> dic
         server: the server.
         model: whose statistics tell the mean batch.
         target: as `run_load`.
-        **plan: as `run_load`.
+        **plan: as `run_load`; a quarter of the duration is warm-up unless it says otherwise.
 
     Raises:
         KeyboardInterrupt: the run was interrupted; half a run is no result.
@@ -162,8 +164,10 @@ def measure_load(server: Server, model: str, target: Target, **plan: Any) -> dic
     """
     from tutorial_lib.load import run_load
 
+    # the first runs after a load are slow, and a short run has no time to find out by itself
+    plan = {"progress": False, "warm_up_s": WARM_UP * plan.get("duration_s", 10.0)} | plan
     before = server.statistics(model)
-    result = run_load(target, **{"progress": False} | plan)
+    result = run_load(target, **plan)
     if result.interrupted:
         raise KeyboardInterrupt
     after = server.statistics(model)
