@@ -15,7 +15,7 @@ from tests.server.conftest import save_double
 from tutorial_lib.server import serve
 from tutorial_lib.server.heal import instances
 
-ANSWER_WITHIN_S = 20.0
+ANSWER_WITHIN_S = 45.0  # under heavy load; alone it takes 5
 QUESTION = {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1.0, 2.0, 3.0]}]}
 
 
