@@ -106,7 +106,7 @@ def _watched(handler: Callable[[float], Any], model_s: float) -> tuple[list[Any]
     "10-most-users",
     hints=[
         "each user makes one request per think time plus answer time, so users = requests/s × that time.",
-        "naive_most.throughput_rps × (THINK_S + alone.mean_ms / 1000); mind that mean_ms is in milliseconds.",
+        "naive_most.throughput_rps × (PAUSE_S + alone.mean_ms / 1000); mind that mean_ms is in milliseconds.",
     ],
 )
 def check_most_users(most_users: object, most: LoadResult, alone: LoadResult, think_s: float) -> str:
@@ -136,7 +136,7 @@ def check_most_users(most_users: object, most: LoadResult, alone: LoadResult, th
         elif np.isclose(yours, rate / (think_s + answer_s), rtol=0.02):
             note = "multiply: more time between a user's requests leaves room for more users."
         raise wrong(yours, f"{expected:.0f}", note)
-    return f"more than about {expected:.0f} users must wait longer, whatever else you do; the ramp will show it."
+    return f"more than about {expected:.0f} users make all of them wait longer."
 
 
 @dataclass
@@ -207,9 +207,9 @@ WRONG = {
         ("async def handler(number):\n    return await asyncio.to_thread(run_model, 1.0)", "in their order"),
     ],
     "check_most_users": [
-        ("most_users = naive_most.throughput_rps * (THINK_S + alone.mean_ms)", "in milliseconds"),
+        ("most_users = naive_most.throughput_rps * (PAUSE_S + alone.mean_ms)", "in milliseconds"),
         ("most_users = naive_most.throughput_rps * alone.mean_ms / 1000", "users also think"),
-        ("most_users = naive_most.throughput_rps / (THINK_S + alone.mean_ms / 1000)", "multiply"),
+        ("most_users = naive_most.throughput_rps / (PAUSE_S + alone.mean_ms / 1000)", "multiply"),
     ],
     "check_call_patiently": [
         ("def call_patiently(post, wait, tries):\n    return post()", "1 posts for the answers 429, 200"),
