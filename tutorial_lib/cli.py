@@ -13,8 +13,11 @@ from typing import Annotated, Literal
 import typer
 from typer.core import TyperGroup
 
+from tutorial_lib.cli_bench import bench
 from tutorial_lib.cli_course import reset, solve, status
 from tutorial_lib.cli_explain import explain
+from tutorial_lib.cli_gateway import gateway
+from tutorial_lib.cli_load import load
 from tutorial_lib.cli_repository import config, lint
 
 
@@ -167,7 +170,7 @@ def serve(
             print("Stopping …", flush=True)
 
 
-for _command in (config, lint, explain, solve, reset, status):
+for _command in (config, lint, explain, load, gateway, bench, solve, reset, status):
     app.command()(_command)
 
 

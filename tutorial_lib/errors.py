@@ -6,8 +6,10 @@
     │   ├── PortInUseError
     │   ├── AnsweredError     the server answered, with an error
     │   └── ModelLoadError
+    ├── GatewayError          a gateway cannot be set up as asked
     ├── RepositoryError       a model repository is not where, or not what, Triton expects
     ├── CheckpointError       a checkpoint is missing, cut or of another kind
+    ├── LoadError             a load run cannot be planned or carried out as asked
     ├── ExportError           a model cannot be exported as asked
     │   └── ParityError       the exported model answers differently
     ├── NotebookError         a notebook cannot be run as asked
@@ -70,12 +72,20 @@ class ModelLoadError(ServerError):
     """Triton refused to load a model."""
 
 
+class GatewayError(WorkshopError):
+    """A gateway cannot be set up as asked."""
+
+
 class RepositoryError(WorkshopError):
     """A model repository is not where, or not what, Triton expects."""
 
 
 class CheckpointError(WorkshopError):
     """A checkpoint is missing, cut or of another kind."""
+
+
+class LoadError(WorkshopError):
+    """A load run cannot be planned or carried out as asked."""
 
 
 class ExportError(WorkshopError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.server.rule_examples import (
     ECHO,
     HEAD,
@@ -34,6 +36,33 @@ FULL_X, FULL_Y = X.replace("[ 4 ]", "[ -1, 4 ]"), Y.replace("[ 4 ]", "[ -1, 4 ]"
 
 def python(source: str):
     return lambda folder: echo(folder, source)
+
+
+TORCH = (
+    'backend: "pytorch"\nmax_batch_size: 8\n'
+    'input [ { name: "A__0" data_type: TYPE_FP32 dims: [ 4 ] }, { name: "B__1" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'
+    'output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'
+)
+
+
+def same(folder: Path) -> None:
+    """TorchScript of x + y."""
+    import torch
+
+    class Sum(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    (folder / "1").mkdir(parents=True)
+    torch.jit.trace(Sum(), (torch.ones(2, 4), torch.ones(2, 4))).save(str(folder / "1" / "model.pt"))
+
+
+def weights_alone(folder: Path) -> None:
+    """A state_dict where TorchScript belongs."""
+    import torch
+
+    (folder / "1").mkdir(parents=True)
+    torch.save(torch.nn.Linear(4, 4).state_dict(), folder / "1" / "model.pt")
 
 
 TENSORS = (
@@ -133,6 +162,9 @@ TENSORS = (
     ),
     Example("model-file", "empty", GOOD, None, make=text("1/model.onnx", b""), mend=relu),
     Example("model-file", "text", GOOD, None, make=text("1/model.onnx", "<html>404</html>"), mend=relu),
+    Example("torchscript-file", "weights_alone", TORCH, None, make=weights_alone, mend=same, says="state_dict"),
+    Example("torchscript-tensors", "no_output", TORCH.partition("output")[0], TORCH, make=same, says="output"),
+    Example("torchscript-tensors", "one_index", TORCH.replace("B__1", "B__0"), TORCH, make=same, says="[0, 0]"),
     Example("external-data", "gone", GOOD, None, make=lambda folder: side_file(folder, keep=False), mend=side_file),
     Example("dims-value", "zero", changed("[ 4 ]", "[ 0 ]"), PYTHON, says="dimension must be integer >= 1"),
     Example("dims-value", "negative", changed("[ 4 ]", "[ -2 ]"), PYTHON, says="dimension must be integer >= 1"),

@@ -14,7 +14,7 @@ import tritonclient.http as http
 from onnx import TensorProto, helper
 
 from tests.server.conftest import save_double, save_onnx
-from tutorial_lib.server import serve
+from tutorial_lib.server import launch, serve
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -150,12 +150,30 @@ def test_thread_parameters_reach_the_session(server):
     assert count["five_threads"] - count["one_thread"] == 4
 
 
+def test_cores_are_shared_out_among_the_instances(tmp_path, monkeypatch):
+    """As many as the container may use, which the process's affinity does not tell."""
+    monkeypatch.setattr(launch, "cpu_count", lambda: 6)
+    for name, instances in (("lone", 1), ("pair", 2)):
+        save_double(tmp_path / name / "1" / "model.onnx")
+        (tmp_path / name / "config.pbtxt").write_text(
+            f'backend: "onnxruntime" instance_group [ {{ count: {instances} kind: KIND_CPU }} ]'
+        )
+    with serve(tmp_path) as server:
+        threads = {"lone": [], "pair": []}
+        for child in psutil.Process(server.process.pid).children():
+            for name in threads:
+                if f"/{name}/" in " ".join(child.cmdline()):
+                    threads[name].append(child.num_threads())
+    assert len(threads["pair"]) == 2
+    assert max(threads["lone"]) - max(threads["pair"]) == 3
+
+
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
         ('default_model_filename: "../config.pbtxt"', "outside the version folder"),
-        ('parameters { key: "intra_op_thread_count" value { string_value: "many" } }', "found 'many'"),
-        ('parameters { key: "execution_mode" value { string_value: "2" } }', "found '2', expected 0"),
+        ('parameters { key: "intra_op_thread_count" value { string_value: "many" } }', "convert 'many' to integral"),
+        ('parameters { key: "execution_mode" value { string_value: "2" } }', "execution_mode are 0 or 1 but got 2 ."),
         ("input [ { name: 'x' data_type: TYPE_FP32 dims: [ 3 ] }, { name: 'z' data_type: TYPE_FP32 dims: [ 3 ] } ] "
          "output [ { name: 'y' data_type: TYPE_FP32 dims: [ 3 ] } ] max_batch_size: 2",
          "expects 2 inputs, model provides 1"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,24 @@ OUT = 'output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 4 ] } ]\n'
 PY = 'backend: "python"\nmax_batch_size: 8\n' + IN + OUT
 X = 'input [ { name: "x" data_type: TYPE_FP32 dims: [ 3 ] } ]\n'
 Y = 'output [ { name: "y" data_type: TYPE_FP32 dims: [ 3 ] } ]\n'
+TORCH = (
+    'backend: "pytorch"\nmax_batch_size: 8\n'
+    'input [ { name: "A__0" data_type: TYPE_FP32 dims: [ 3 ] }, { name: "B__1" data_type: TYPE_FP32 dims: [ 3 ] } ]\n'
+    'output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 3 ] } ]\n'
+)
 NET = 'backend: "onnxruntime"\nmax_batch_size: 8\ndynamic_batching { }\n'
+
+
+def archive(*names: str) -> bytes:
+    """A zip archive as torch makes them, all in one folder."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name in names:
+            file.writestr(f"model/{name}", "")
+    return buffer.getvalue()
+
+
+TORCHSCRIPT = archive("constants.pkl", "data.pkl", "code/__torch__.py")
 
 
 @dataclass(frozen=True)
@@ -457,9 +476,29 @@ FILES = [
     ),
     Example(
         "model-file",
-        {"m/config.pbtxt": 'backend: "pytorch"', "m/1/model.pt": b""},
-        {"m/1/model.pt": b"PK"},
+        {"m/config.pbtxt": TORCH, "m/1/model.pt": b""},
+        {"m/1/model.pt": archive("constants.pkl", "code/__torch__.py")},
         options=CONTAINER,
+    ),
+    *(
+        Example("torchscript-file", {"m/config.pbtxt": TORCH, "m/1/model.pt": found}, {"m/1/model.pt": TORCHSCRIPT})
+        for found in (
+            archive("data.pkl"),
+            archive("archive_format", "models/model.json"),
+            archive("a.txt"),
+            b"pickle",
+            TORCHSCRIPT[:-8],
+        )
+    ),
+    Example(
+        "torchscript-tensors",
+        {"m/config.pbtxt": TORCH.partition("output")[0], "m/1/model.pt": TORCHSCRIPT},
+        {"m/config.pbtxt": TORCH},
+    ),
+    Example(
+        "torchscript-tensors",
+        {"m/config.pbtxt": TORCH.replace("B__1", "B__0"), "m/1/model.pt": TORCHSCRIPT},
+        {"m/config.pbtxt": TORCH},
     ),
     Example("model-too-new", {"m/config.pbtxt": NET + X + Y, "m/1/model.onnx": newer}, {"m/1/model.onnx": relu}),
     Example("model-too-new", {"m/config.pbtxt": NET + X + Y, "m/1/model.onnx": newer_opset}, {"m/1/model.onnx": relu}),

@@ -16,7 +16,21 @@ from tutorial_lib import cli, errors
 from tutorial_lib.course.progress import note_prediction, note_right, note_wrong
 from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
 
-COMMANDS = ("run", "test", "lab", "serve", "config", "lint", "explain", "solve", "reset", "status", "doctor", "clean")
+COMMANDS = (
+    "run",
+    "test",
+    "lab",
+    "serve",
+    "config",
+    "lint",
+    "explain",
+    "load",
+    "solve",
+    "reset",
+    "status",
+    "doctor",
+    "clean",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +181,7 @@ def test_clean_says_what_goes_and_asks_before_all(scratch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("solve", "99"), "NotebookError: notebook '99': found no such notebook. Did you mean '06_call_the_server'?"),
+        (("solve", "99"), "NotebookError: notebook '99': found no such notebook. Did you mean '"),
         (("solve", "lanch"), "NotebookError: notebook 'lanch': found no such notebook. Did you mean '05_"),
         (("solve", "06", "--output", "notebooks"), "NotebookError: output "),
         (("reset", "99"), "NotebookError: step '99': found no notebook of this number"),

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from tutorial_lib.export.netron_view import NetronView, show_netron, stop_netron
     from tutorial_lib.export.onnx_file import OnnxSummary, OnnxTensor, describe_onnx, read_onnx, summary
     from tutorial_lib.export.parity import check_parity, open_session
+    from tutorial_lib.export.quantize import quantize_int8
     from tutorial_lib.export.to_onnx import export_densenet, export_onnx, quiet
+    from tutorial_lib.export.to_torchscript import export_torchscript
 
 _HOMES = {
     "NetronView": "tutorial_lib.export.netron_view",
@@ -23,9 +25,11 @@ _HOMES = {
     "draw_graph": "tutorial_lib.export.graph_picture",
     "export_densenet": "tutorial_lib.export.to_onnx",
     "export_onnx": "tutorial_lib.export.to_onnx",
+    "export_torchscript": "tutorial_lib.export.to_torchscript",
     "latency_table": "tutorial_lib.export.latency",
     "latency_under_callers": "tutorial_lib.export.latency",
     "open_session": "tutorial_lib.export.parity",
+    "quantize_int8": "tutorial_lib.export.quantize",
     "quiet": "tutorial_lib.export.to_onnx",
     "read_onnx": "tutorial_lib.export.onnx_file",
     "show_netron": "tutorial_lib.export.netron_view",
@@ -42,9 +46,11 @@ __all__ = [
     "draw_graph",
     "export_densenet",
     "export_onnx",
+    "export_torchscript",
     "latency_table",
     "latency_under_callers",
     "open_session",
+    "quantize_int8",
     "quiet",
     "read_onnx",
     "show_netron",

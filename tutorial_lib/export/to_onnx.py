@@ -66,7 +66,7 @@ def export_onnx(
     path, release = Path(path), release or target()
     if opset > release.max_opset:
         check_onnx(0, opset, release, name=path.name)
-    _refuse_training(model)
+    refuse_training(model)
     tensors = _arguments(model, example, input_names)
     if dynamic_axes is None:
         dynamic_axes = {name: {0: "batch"} for name in (*input_names, *output_names)}
@@ -107,7 +107,12 @@ def export_densenet(
     )
 
 
-def _refuse_training(model: nn.Module) -> None:
+def refuse_training(model: nn.Module) -> None:
+    """Refuse a module any part of which is in training mode.
+
+    Raises:
+        ExportError: with the first such part.
+    """
     training = [name or type(model).__name__ for name, module in model.named_modules() if module.training]
     if training:
         more = f" and {len(training) - 1} more modules" if len(training) > 1 else ""

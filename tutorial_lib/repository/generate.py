@@ -42,7 +42,8 @@ def generate_config(
     Args:
         name: the model's name; without one the folder's name counts.
         max_batch_size: the largest batch; by default 8 where the graph has a batch axis, else 0.
-        instances: copies of the model; Triton's own choice (one) by default.
+        instances: copies of the model; by default Triton's own choice: one for each GPU, two on a CPU, which share
+            out the cores and which `./workshop bench backend --part settings` holds against others.
         queue_delay_us: how long a request may wait for others.
         labels: names of the classes, or a file with one a line; the configuration then names labels.txt.
         release: the Triton the model is for, or its NGC tag; `versions.target()` by default.

@@ -87,17 +87,28 @@ class Control:
         path = "/v2/models/stats" if model is None else _path(model, "/stats")
         return self._json("GET", path)["model_stats"]
 
-    def load(self, model: str) -> None:
+    def load(self, model: str, *, config: str | None = None) -> None:
         """Load or reload a model; returns when it is loaded.
+
+        Args:
+            config: JSON that takes the place of config.pbtxt until that file changes or the model is unloaded.
 
         Raises:
             ModelLoadError: with Triton's reason.
             ServerError: no answer came, or the name is none.
         """
-        self._repository(model, "load")
+        self._repository(model, "load", {"parameters": {"config": config}} if config else {})
 
     def unload(self, model: str) -> None:
-        self._repository(model, "unload")
+        self._repository(model, "unload", {})
+
+    def trace_settings(self) -> dict[str, Any]:
+        """Triton's trace settings, as strings and lists of strings."""
+        return self._json("GET", "/v2/trace/setting")
+
+    def set_trace(self, model: str, settings: Mapping[str, Any]) -> None:
+        """Change a model's trace settings; None puts one back to the server's."""
+        self._json("POST", _path(model, "/trace/setting"), json=dict(settings))
 
     def infer(self, model: str, body: Mapping[str, Any], *, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
         """One inference in Triton's JSON form; enough for a health check."""
@@ -125,9 +136,10 @@ class Control:
         length = {"Inference-Header-Content-Length": str(len(text))}
         return self._json("POST", _path(model, "/infer"), content=text + tensors, headers=length, timeout=timeout_s)
 
-    def _repository(self, model: str, verb: str) -> None:
+    def _repository(self, model: str, verb: str, body: Mapping[str, Any]) -> None:
         try:
-            self._json("POST", _path(model, f"/{verb}", base="/v2/repository/models"), json={}, timeout=LOAD_TIMEOUT_S)
+            path = _path(model, f"/{verb}", base="/v2/repository/models")
+            self._json("POST", path, json=body, timeout=LOAD_TIMEOUT_S)
         except AnsweredError as error:  # others say themselves what to do: the server is gone, or slow
             said = error.problem.rstrip(".;")
             raise ModelLoadError(f"model '{model}': Triton refused to {verb} it: {said}.") from error

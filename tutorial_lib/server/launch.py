@@ -214,6 +214,7 @@ def _process(
     if installation.tier == "embedded":
         release = target()
         environment |= {"WORKSHOP_ONNX_MAX_IR": str(release.max_ir), "WORKSHOP_ONNX_MAX_OPSET": str(release.max_opset)}
+        environment["WORKSHOP_CPU_COUNT"] = str(cpu_count())  # a container's share of the cores is not in the affinity
     repositories = tuple(str(plain_path(path)) for path in options.repositories)
     command += [*address_arguments(LOOPBACK, ports), *options.arguments(repositories)]
     return ServerProcess(command, environment=environment, log=log, folder=empty_folder()), installation.tier

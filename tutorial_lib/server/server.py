@@ -10,6 +10,7 @@ from tutorial_lib.errors import ModelLoadError, ServerError
 from tutorial_lib.repository.layout import models_of
 from tutorial_lib.server.control import Control, without_credentials
 from tutorial_lib.server.explain import Explanation, explain_log
+from tutorial_lib.server.heal import Healing, heal
 from tutorial_lib.server.health import Health, probe
 from tutorial_lib.server.log import decisive_lines
 from tutorial_lib.server.view import server_html
@@ -105,6 +106,14 @@ class Server:
         """Whether a model answers a real request; truthy when it does, be it with an error of its own."""
         return probe(self.control, model, grpc_address=self.grpc_address, timeout_s=timeout_s)
 
+    def heal(self, model: str) -> Healing:
+        """Ask a model, and unload and load it if a process of its died; truthy when it answers now.
+
+        Raises:
+            ModelLoadError: it does not load again; with Triton's reason.
+        """
+        return heal(self, model)
+
     def metadata(self, model: str) -> dict[str, Any]:
         """Names, types and shapes of a model's tensors, as the server serves them."""
         return self.control.metadata(model)
@@ -117,8 +126,12 @@ class Server:
         """Triton's statistics of a model's newest version."""
         return self.control.statistics(model)[-1]
 
-    def load(self, model: str) -> None:
+    def load(self, model: str, *, config: str | None = None) -> None:
         """Load or reload a model.
+
+        Args:
+            config: JSON that takes the place of its config.pbtxt, as Triton's load API has it. It holds until
+                that file changes or the model is unloaded; a plain `load` afterwards changes nothing.
 
         Raises:
             RepositoryError: a Python model without its file, which Triton would load for ever.
@@ -130,7 +143,7 @@ class Server:
                     require_python_file(folder)
         before = self.process.log_size() if self.process else 0
         try:
-            self.control.load(model)
+            self.control.load(model, config=config)
         except ModelLoadError as error:
             logged = decisive_lines(self.process.log_text(since=before)) if self.process else []
             # mostly the log says the same once more behind other first words

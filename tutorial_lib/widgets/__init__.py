@@ -8,13 +8,16 @@ from tutorial_lib.widgets.panel import Panel
 from tutorial_lib.widgets.prediction_view import PredictionPanel, prediction_panel
 from tutorial_lib.widgets.progress_view import ProgressPanel, progress_panel
 from tutorial_lib.widgets.server_view import ServerPanel, server_panel
+from tutorial_lib.widgets.simulator_view import SimulatorPanel, simulator_panel
 
 __all__ = [
     "Panel",
     "PredictionPanel",
     "ProgressPanel",
     "ServerPanel",
+    "SimulatorPanel",
     "prediction_panel",
     "progress_panel",
     "server_panel",
+    "simulator_panel",
 ]

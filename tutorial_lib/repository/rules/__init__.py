@@ -12,6 +12,7 @@ from tutorial_lib.repository.rules import (
     python_model,
     sequence,
     tensors,
+    torchscript,
     warmup,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "python_model",
     "sequence",
     "tensors",
+    "torchscript",
     "warmup",
 ]

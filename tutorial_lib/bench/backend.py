@@ -1,0 +1,289 @@
+"""The embedded server against what one would pick instead, and its own settings against each other."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tutorial_lib.bench import accuracy, in_process, memory
+from tutorial_lib.bench.contestants import Contestant, check, json_base64, raw, triton, uvicorn
+from tutorial_lib.bench.models import FEATURES, OUTPUT_NAME, Artifacts, Settings, lay_out, make
+from tutorial_lib.bench.result import TIE, Result, Target, at_least, at_most
+from tutorial_lib.bench.rounds import Rounds
+from tutorial_lib.errors import WorkshopError
+from tutorial_lib.export import open_session
+from tutorial_lib.models.names import INPUT_NAME
+from tutorial_lib.server import Server, serve
+from tutorial_lib.versions import cpu_count
+
+VARIANTS = ("low_latency", "one_quiet", "all_threads_each", "spinning", "delay_1ms", "no_batching")
+# part → the models it asks
+PARTS = {
+    "speed": ("resnet", "low_latency", "resnet_int8", "resnet_torch", "resnet_nothing"),
+    "settings": ("resnet", *VARIANTS),
+    "lone": ("linear", "linear_nothing"),
+    "memory": ("resnet",),
+    "accuracy": (),
+    "driver": ("resnet",),
+}
+LEVELS = (1, 16, 64)
+SECONDS = 1.2
+RECOMMENDED, LOW_LATENCY, INT8 = "recommended", "low latency", "INT8"
+NAIVE, RAW = "naive FastAPI + torch", "FastAPI + ONNX Runtime, 2 workers, raw bytes"
+TORCH, NOTHING = "TorchScript in Triton", "Triton, computing nothing"
+FAR = 2.0  # "far ahead" of another serving framework
+
+
+def variants(cores: int) -> dict[str, Settings]:
+    """The settings that are compared, in the words of the course: instances × threads, spinning, queue delay."""
+    return {
+        "low_latency": Settings(instances=1, threads=cores, spinning=True),
+        "one_quiet": Settings(instances=1, threads=cores, spinning=False),
+        "all_threads_each": Settings(instances=2, threads=cores, spinning=False),
+        "spinning": Settings(instances=2, threads=max(1, cores // 2), spinning=True),
+        "delay_1ms": Settings(instances=2, delay_us=1000),
+        "no_batching": Settings(instances=2, batching=False),
+    }
+
+
+def variant_titles(cores: int) -> dict[str, str]:
+    return {
+        "low_latency": LOW_LATENCY,
+        "one_quiet": f"1 instance × {cores} threads, not spinning",
+        "all_threads_each": f"2 instances × {cores} threads",
+        "spinning": f"2 instances × {max(1, cores // 2)} threads, spinning",
+        "delay_1ms": "recommended, queue delay 1 ms",
+        "no_batching": "recommended, no dynamic batching",
+    }
+
+
+def run(
+    *, repeats: int, say: Callable[[str], None], peers: bool = False, parts: Sequence[str] = tuple(PARTS),
+    seconds: float = SECONDS,
+) -> Result:  # fmt: skip
+    """Measure everything, or some parts of it.
+
+    Args:
+        repeats: rounds; 5 or more for an interval worth the name.
+        peers: also install and measure LitServe, MLServer, BentoML, Ray Serve and TorchServe.
+        parts: of PARTS.
+        seconds: how long each contestant is under load in each round.
+
+    Raises:
+        WorkshopError: a part that does not exist.
+        ServerError: a contestant does not start, or answers something else than ONNX Runtime does.
+    """
+    if unknown := sorted({*parts} - {*PARTS}):
+        raise WorkshopError(f"part: found {', '.join(unknown)}, expected some of {', '.join(PARTS)}.")
+    made = make(say)
+    bench = _Bench(made, repeats, seconds, say)
+    names = dict.fromkeys(name for part in parts for name in PARTS[part]) | ({"resnet": None} if peers else {})
+    with contextlib.ExitStack() as stack:
+        where = f"no server · CPU ×{bench.cores}"
+        if names:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            lay_out(place, made, names, variants(bench.cores))
+            bench.server = stack.enter_context(serve(place))
+            where = bench.server.label
+        say(where)
+        for part in parts:
+            getattr(bench, part)()
+        if peers:
+            from tutorial_lib.bench.peers import against_peers
+
+            bench.targets += against_peers(
+                bench.embedded(RECOMMENDED, "resnet"), bench.picture, bench.scores, made, bench.rounds,
+                repeats=repeats, seconds=seconds, say=say, factor=FAR,
+            )  # fmt: skip
+    bench.notes.insert(0, f"Measured on: {where}.")
+    notes = ["\n".join(bench.rounds.lines()), *bench.notes] if bench.rounds.samples else bench.notes
+    return Result(bench.targets, bench.raw | {"rounds": bench.rounds.raw()}, notes)
+
+
+class _Bench:
+    """What the parts share: the server, one picture, and the samples."""
+
+    server: Server
+
+    def __init__(self, made: Artifacts, repeats: int, seconds: float, say: Callable[[str], None]) -> None:
+        self.made, self.repeats, self.seconds, self.say = made, repeats, seconds, say
+        self.cores = cpu_count()
+        self.rounds, self.targets, self.notes, self.raw = Rounds(), [], [], {}
+        self.picture = np.random.default_rng(0).standard_normal((1, 3, 64, 64)).astype(np.float32)
+        self.scores = open_session(made.onnx).run(None, {INPUT_NAME: self.picture})[0][0]
+
+    def embedded(self, name: str, model: str, array: np.ndarray | None = None) -> Contestant:
+        """A model of our server."""
+        array = self.picture if array is None else array
+        return triton(name, self.server.http_address, model, array, input_name=INPUT_NAME, output_name=OUTPUT_NAME)
+
+    def speed(self) -> None:
+        """Against the apps one would write instead, and against no server at all."""
+        # torch's threads wait asleep: spinning, they would lose all to any other program on these cores
+        environment = {"BENCH_WEIGHTS": str(self.made.weights), "OMP_WAIT_POLICY": "PASSIVE"}
+        naive_app = uvicorn("naive", "naive", workers=1, environment=environment)
+        with naive_app, uvicorn("raw", "raw_onnx", workers=2, environment={"BENCH_ONNX": str(self.made.onnx)}) as app:
+            naive = json_base64(NAIVE, naive_app.address, self.picture, question=lambda text: {"data": text})
+            rival = raw(RAW, app.address, self.picture)
+            naive_app.wait(naive, self.scores)
+            app.wait(rival, self.scores)
+            ours = self.embedded(RECOMMENDED, "resnet")
+            fast, small = self.embedded(LOW_LATENCY, "low_latency"), self.embedded(INT8, "resnet_int8")
+            torch, nothing = self.embedded(TORCH, "resnet_torch"), self.embedded(NOTHING, "resnet_nothing")
+            for contestant in (ours, fast, torch):
+                check(contestant, self.scores)
+            cells = [(ours, 1), (fast, 1), (rival, 1), (nothing, 1), (ours, 16), (naive, 16), (rival, 16), (torch, 16),
+                     (ours, 64), (naive, 64), (rival, 64), (small, 64), (nothing, 64)]  # fmt: skip
+            bare = self.raw.setdefault("in_process_images_per_s", [])
+            for number in range(self.repeats):
+                self.rounds.run(cells if number % 2 == 0 else cells[::-1], repeats=1, seconds=self.seconds,
+                                say=lambda _: None, title="")  # fmt: skip
+                bare.append(in_process.images_per_s(self.made.onnx, seconds=self.seconds / 3, cores=self.cores))
+                self.say(f"speed: round {number + 1} of {self.repeats}")
+        self._speed_targets(bare)
+
+    def _speed_targets(self, bare: list[dict[str, float]]) -> None:
+        ratios, where = self.rounds.ratios, self._where_the_time_goes(bare)
+        ahead, level = 1 + TIE, 1 - TIE
+        lone = max((RECOMMENDED, LOW_LATENCY), key=lambda name: self.rounds.median(name, 1))
+        self.targets += [
+            at_least("requests/s, times naive, c=16", ratios(RECOMMENDED, NAIVE, 16), 8, note=where),
+            at_least("requests/s, times naive, c=64", ratios(RECOMMENDED, NAIVE, 64), 9, note=where),
+            at_least("INT8 requests/s, times naive, c=64", ratios(INT8, NAIVE, 64), 14, note=where),
+        ]
+        for concurrency, name, floor in ((1, lone, level), (16, RECOMMENDED, ahead), (64, RECOMMENDED, ahead)):
+            p95 = [1 / ratio for ratio in ratios(name, RAW, concurrency, "p95_ms")]
+            shown = "" if name == RECOMMENDED else f" ({name})"
+            self.targets += [
+                at_least(f"requests/s, times FastAPI + ONNX Runtime, c={concurrency}{shown}",
+                         ratios(name, RAW, concurrency), floor, note=where),
+                at_least(f"p95 of FastAPI + ONNX Runtime over ours, c={concurrency}{shown}", p95, floor, note=where),
+            ]  # fmt: skip
+        served = [sample.rps for sample in self.rounds.samples[RECOMMENDED, 64]]
+        shares = [rps / max(rates.values()) for rps, rates in zip(served, bare, strict=True)]
+        self.targets.append(at_least("share of in-process ONNX Runtime, c=64", shares, 0.72, note=where))
+        torch = ratios(RECOMMENDED, TORCH, 16)
+        self.notes.append(
+            f"In the same server ONNX Runtime answers {np.median(torch):.1f} times as many requests as TorchScript "
+            f"(c=16; {min(torch):.1f} … {max(torch):.1f})."
+        )
+        self.notes.append(where)
+
+    def _where_the_time_goes(self, bare: list[dict[str, float]]) -> str:
+        """Core time of a request, split: the model's own, the server and both ends of HTTP, the generator."""
+        cores, best = self.cores, np.median([max(rates.values()) for rates in bare])
+        whole, model = cores / self.rounds.median(RECOMMENDED, 64) * 1e3, cores / best * 1e3
+        empty = cores / self.rounds.median(NOTHING, 64) * 1e3
+        mine = self.rounds.median(RECOMMENDED, 64, "generator_us") / 1e3
+        return (
+            f"Core time of a request at c=64: {whole:.2f} ms, of which the model {model:.2f} (in process, no server), "
+            f"the server and HTTP around a model that computes nothing {empty:.2f} (the load generator's {mine:.2f} "
+            f"among it), and {max(0.0, whole - model - empty):.2f} what computing and serving cost each other."
+        )
+
+    def settings(self) -> None:
+        """Which settings win at which concurrency; the recommended ones have to be among the best."""
+        titles = variant_titles(self.cores)
+        contestants = [self.embedded(RECOMMENDED, "resnet"), *(self.embedded(titles[name], name) for name in titles)]
+        cells = [(contestant, level) for level in LEVELS for contestant in contestants]
+        rounds = Rounds()
+        rounds.run(cells, repeats=self.repeats, seconds=self.seconds * 0.75, say=self.say, title="settings")
+        names = [RECOMMENDED, *titles.values()]
+        for level in LEVELS:
+            best = max(names, key=lambda name: rounds.median(name, level))
+            setting = RECOMMENDED if level > 1 else max((RECOMMENDED, LOW_LATENCY), key=lambda n: rounds.median(n, 1))
+            note = f"At c={level} '{best}' is the fastest."
+            shares = rounds.ratios(setting, best, level)
+            self.targets.append(
+                at_least(f"share of the best setting, c={level} ({setting})", shares, 1 - TIE, note=note)
+            )
+            self.notes.append(f"{note} '{RECOMMENDED}' has {np.median(rounds.ratios(RECOMMENDED, best, level)):.0%}.")
+        self._batching_note(rounds, titles["no_batching"])
+        self.raw["settings"] = rounds.raw()
+        self.notes.append("\n".join(rounds.lines()))
+
+    def _batching_note(self, rounds: Rounds, without: str) -> None:
+        """Whether batching pays for this model on these cores."""
+        gains = {level: float(np.median(rounds.ratios(RECOMMENDED, without, level))) - 1 for level in LEVELS}
+        pays = [level for level, gain in gains.items() if gain > TIE]
+        shown = ", ".join(f"{gain:+.0%} at c={level}" for level, gain in gains.items())
+        self.notes.append(
+            f"Dynamic batching against none: {shown}. "
+            + (
+                f"It pays at c={', '.join(map(str, pays))}."
+                if pays
+                else "It does not pay for this model on these cores."
+            )
+        )
+
+    def lone(self) -> None:
+        """One client, a model so small that only the server's own time is left."""
+        array = np.ones((1, FEATURES), np.float32)
+        ours = self.embedded("linear", "linear", array)
+        nothing = self.embedded("linear, computing nothing", "linear_nothing", array)
+        rounds = Rounds()
+        rounds.run([(nothing, 1), (ours, 1)], repeats=self.repeats, seconds=self.seconds, say=self.say, title="lone")
+        ratios = rounds.ratios(ours.name, nothing.name, 1, "p50_ms")
+        times = [rounds.median(contestant.name, 1, "p50_ms") * 1e3 for contestant in (ours, nothing)]
+        note = f"p50 of a lone request: {times[0]:.0f} µs, {times[1]:.0f} µs when nothing is computed."
+        self.targets.append(at_most("lone request, times a backend that computes nothing", ratios, 1.25, note=note))
+        self.raw["lone"] = rounds.raw()
+        self.notes.append(note)
+
+    def memory(self) -> None:
+        """Each instance's resident memory."""
+        contestant = self.embedded(RECOMMENDED, "resnet")
+        for level in (1, 64):
+            contestant.measure(level, seconds=0.5)
+        # a session keeps the memory of its largest batch: the bare one runs the largest that the server put together
+        batches = sorted(entry["batch_size"] for entry in self.server.statistics("resnet")["batch_stats"])
+        bare = [memory.session_mib(self.made.onnx, batches=(1, batches[-1])) for _ in range(3)]
+        instances = memory.instance_mib(self.server.process.pid, "resnet")
+        middle = float(np.median(bare))
+        note = f"{', '.join(f'{mib:.0f}' for mib in instances)} MiB an instance, {middle:.0f} the bare session."
+        ratios = [mib / middle for mib in instances]
+        self.targets.append(at_most("memory of an instance, times the session's own", ratios, 1.3, note=note))
+        self.raw["memory_mib"] = {"instances": instances, "session": bare}
+        self.notes.append(note)
+
+    def accuracy(self) -> None:
+        """What INT8 costs in right answers."""
+        found = accuracy.accuracies({"fp32": self.made.onnx, "int8": self.made.int8})
+        for name, shares in found.items():
+            lost = round(abs(shares["fp32"] - shares["int8"]), 6)
+            note = f"FP32 {shares['fp32']:.4f}, INT8 {shares['int8']:.4f}."
+            self.targets.append(Target(f"INT8 accuracy apart, {name}", lost, 0.001, lost <= 0.001, None, True, note))
+            self.notes.append(f"Right answers on {name}: {note}")
+        self.raw["accuracy"] = found
+
+    def driver(self) -> None:
+        """Triton alone once more, driven by perf_analyzer where there is one: does it see what the generator saw?"""
+        from tutorial_lib.load import GrpcTarget, HttpTarget, find_perf_analyzer, run_perf_analyzer
+
+        found = find_perf_analyzer()
+        if found is None:
+            self.notes.append("perf_analyzer: none here (tutorial_lib.load.fetch_perf_analyzer gets one).")
+            return
+        ours, inputs, rates = self.embedded(RECOMMENDED, "resnet"), {INPUT_NAME: self.picture}, []
+        targets = (
+            HttpTarget(self.server.http_url, "resnet", inputs),
+            GrpcTarget(self.server.grpc_address, "resnet", inputs),
+        )
+        for number in range(self.repeats):
+            row = [ours.measure(16, seconds=self.seconds).rps]
+            row += [run_perf_analyzer(target, concurrency=16, duration_s=3.0).throughput_rps for target in targets]
+            rates.append(row)
+            self.say(f"driver: round {number + 1} of {self.repeats}")
+        http, grpc = (float(np.median([row[column] / row[0] for row in rates])) for column in (1, 2))
+        self.raw["driver_rps"] = {
+            "columns": ["own, HTTP", "perf_analyzer, HTTP", "perf_analyzer, gRPC"],
+            "rounds": rates,
+        }
+        self.notes.append(
+            f"perf_analyzer {found.version} at c=16 drives {http:.0%} of our generator's requests/s over HTTP, and "
+            f"{grpc:.0%} over gRPC."
+        )

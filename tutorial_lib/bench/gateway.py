@@ -1,0 +1,144 @@
+"""What replacing the naive app brings: requests per second at saturation, and p95 under random arrivals.
+
+All on the machine's cores together: the load generator, the app or the gateway, and Triton.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tutorial_lib.bench.digits import pictures, trained_resnet
+from tutorial_lib.bench.models import make
+from tutorial_lib.bench.result import Result, at_least
+from tutorial_lib.datasets import RAW_MAX, load_digits
+from tutorial_lib.gateway import start_gateway
+from tutorial_lib.load import EndpointTarget, LoadResult, Poisson, run_load, triton_target
+from tutorial_lib.load.target import Target as LoadTarget
+from tutorial_lib.models.names import CLASSES, INPUT_NAME
+from tutorial_lib.models.resnet import IMAGE_SHAPE
+from tutorial_lib.naive import start_naive
+from tutorial_lib.repository import add_model
+from tutorial_lib.server import serve
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LEVELS = (16, 64)
+SECONDS, POISSON_SECONDS = 1.5, 5.0
+SHARE = 0.8  # of the naive app's own maximum, for the random arrivals
+MODEL = "resnet"
+PICTURES = 64
+NAIVE, NAIVE_ONE, GATEWAY = "naive app", "naive app, one PyTorch thread", "gateway + Triton"
+DIRECT_GRPC, DIRECT_HTTP = "Triton directly, gRPC", "Triton directly, HTTP"
+
+
+def network() -> nn.Module:
+    """The bench's trained ResNet, for the naive app."""
+    return trained_resnet(make().weights)
+
+
+def run(*, repeats: int, say: Callable[[str], None]) -> Result:
+    """Measure the naive app, the gateway and Triton itself in turn.
+
+    Raises:
+        ServerError: one of them does not start.
+    """
+    made = make(say)
+    weights = f"{__name__}:network"
+    with (
+        tempfile.TemporaryDirectory() as place,
+        start_naive(weights=weights, labels=CLASSES, side=IMAGE_SHAPE[1], threads=None) as naive,
+        start_naive(weights=weights, labels=CLASSES, side=IMAGE_SHAPE[1], threads=1) as naive_one,
+    ):
+        add_model(made.onnx, Path(place), name=MODEL, max_batch_size=64)
+        with serve(place) as server, start_gateway(server, models=[MODEL]) as gateway:
+            images = load_digits().test_images[:PICTURES]
+            bodies = [json.dumps({"image": base64.b64encode(_png(image)).decode()}).encode() for image in images]
+            tensors = [{INPUT_NAME: tensor[None]} for tensor in pictures(images)]
+            targets: dict[str, LoadTarget] = {
+                NAIVE: EndpointTarget(f"{naive.url}/predict", bodies=bodies, label=naive.label),
+                NAIVE_ONE: EndpointTarget(f"{naive_one.url}/predict", bodies=bodies, label=naive_one.label),
+                GATEWAY: EndpointTarget(f"{gateway.url}/predict", bodies=bodies, label=server.label),
+                DIRECT_GRPC: triton_target(server, MODEL, tensors, protocol="grpc"),
+                DIRECT_HTTP: triton_target(server, MODEL, tensors, protocol="http"),
+            }
+            say(server.label)
+            return _measured(targets, repeats, say)
+
+
+def _png(image: np.ndarray) -> bytes:
+    """A digit as a 64×64 file, light ink on dark paper."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    picture = Image.fromarray(np.rint(image * 255 / RAW_MAX).astype(np.uint8))
+    picture.resize(IMAGE_SHAPE[:0:-1], Image.Resampling.BILINEAR).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _measured(targets: dict[str, LoadTarget], repeats: int, say: Callable[[str], None]) -> Result:
+    most: dict[str, list[float]] = {name: [] for name in targets}
+    raw: list[dict] = []
+
+    def note(name: str, result: LoadResult) -> LoadResult:
+        raw.append({"name": name} | result.summary())
+        return result
+
+    for number in range(repeats):
+        for name in _in_turn(list(targets), number):
+            rates = [
+                note(name, run_load(targets[name], concurrency=level, duration_s=SECONDS, progress=False))
+                for level in LEVELS
+            ]
+            most[name].append(max(result.throughput_rps for result in rates))
+        say(f"saturation: round {number + 1} of {repeats}")
+    middle = {name: statistics.median(values) for name, values in most.items()}
+    arrivals = Poisson(SHARE * middle[NAIVE])
+    p95: dict[str, list[float]] = {NAIVE: [], NAIVE_ONE: [], GATEWAY: []}
+    for number in range(repeats):
+        for name in _in_turn(list(p95), number):
+            result = run_load(targets[name], arrivals=arrivals, duration_s=POISSON_SECONDS, seed=number, progress=False)
+            p95[name].append(note(name, result).p95_ms)
+        say(f"{arrivals}: round {number + 1} of {repeats}")
+
+    def ratios(ours: list[float], theirs: list[float]) -> list[float]:
+        return [a / b for a, b in zip(ours, theirs, strict=True)]
+
+    shares = "Two cores carry the load generator, the gateway's Python and the model; see the rows."
+    found = [
+        at_least(f"{GATEWAY}: times the naive app's requests/s", ratios(most[GATEWAY], most[NAIVE]), 3, note=shares),
+        at_least(
+            f"p95 of the naive app over that of {GATEWAY}, Poisson at {SHARE:.0%} of the naive app's maximum",
+            ratios(p95[NAIVE], p95[GATEWAY]), 5, note=shares,
+        ),
+        at_least(f"{DIRECT_HTTP}: times", ratios(most[DIRECT_HTTP], most[NAIVE]), 7, note=shares),
+        at_least(f"{DIRECT_GRPC}: times", ratios(most[DIRECT_GRPC], most[NAIVE]), 7, note=shares),
+    ]  # fmt: skip
+    notes = ["requests/s at saturation, median of the rounds (lowest … highest):"]
+    notes += [f"  {name}: {middle[name]:.0f} ({min(most[name]):.0f} … {max(most[name]):.0f})" for name in targets]
+    notes += [f"p95 in ms, {arrivals}:"]
+    notes += [
+        f"  {name}: {statistics.median(values):.1f} ({min(values):.1f} … {max(values):.1f})"
+        for name, values in p95.items()
+    ]
+    kind = statistics.median(ratios(most[GATEWAY], most[NAIVE_ONE]))
+    kind_p95 = statistics.median(ratios(p95[NAIVE_ONE], p95[GATEWAY]))
+    notes += [
+        "The naive app is as it is published: PyTorch takes all cores for a picture. With one thread it shares them\n"
+        f"better; against that kind: {kind:.1f} times the requests/s, p95 {kind_p95:.1f} times lower."
+    ]
+    return Result(found, {"runs": raw}, notes)
+
+
+def _in_turn(names: list[str], number: int) -> list[str]:
+    """Every other round backwards, so that nobody always follows the same neighbour."""
+    return names if number % 2 == 0 else names[::-1]
