@@ -48,7 +48,7 @@ VERSION_MISSING = "but the version directory is not present"
 LOUD = re.compile(
     r"^(?:error|Error|ERROR)\b|^docker: |^terminate called|Signal \(\d+\) received|Segmentation fault|"
     r"\bImportError\b|error while loading|symbol lookup error|unrecognized option|No space left|Bus error|"
-    r"NVIDIA Driver Release|could not select device driver|[Pp]ermission denied"
+    r"exec format error|^Killed\b|NVIDIA Driver Release|could not select device driver|[Pp]ermission denied"
 )
 QUIET = (*NOISE, "unable to create stream for ", "NVIDIA Driver was not detected", "DCGM unable")
 
@@ -264,7 +264,8 @@ class _Reader:
         for (model, _), (why, line, count) in self.requests.items():
             cause, fix, rule, known = explain_message(why, request=True)
             found.append(Explanation(model, cause, first_line(line), fix, rule, known, count=count))
-        found += self.incidents.values()
+        causes = {item.cause for item in found}  # what a library said about a model is no second failure
+        found += [item for item in self.incidents.values() if item.cause not in causes]
         found += [
             Explanation("", UNKNOWN, first_line(line), UNKNOWN_FIX, known=False) for line in self.unknown.values()
         ]
