@@ -97,6 +97,25 @@ def test_two_parse_errors_belong_to_their_own_models_even_when_the_streams_were_
     assert "7:23" in found["detector"] and "5:3" in found["two_blocks"]
 
 
+def test_a_file_with_two_lines_of_protobuf_does_not_shift_the_next():
+    lines = []
+    said = {
+        "a": ["2:18: Numbers starting with leading zero must be in octal.", "2:17: Integer out of range (08)"],
+        "b": ['6:18: Non-repeated field "dynamic_batching" is specified multiple times.'],
+    }
+    for model, errors in said.items():
+        lines += [
+            f"[libprotobuf ERROR t.cc:337] Error parsing text-format inference.ModelConfig: {one}" for one in errors
+        ]
+        lines.append(
+            f"E1130 04:53:53.2 1 m.cc:1] \"Poll failed for model directory '{model}': failed to read text proto from "
+            f'/models/{model}/config.pbtxt"'
+        )
+    found = {item.model: item for item in explain_log("\n".join(lines))}
+    assert found.keys() == {"a", "b"}
+    assert "config.pbtxt:2:18" in found["a"].cause and found["b"].rule == "field-twice"
+
+
 def test_the_root_is_reported_once_and_the_ensembles_as_its_consequences():
     found = {item.model: item for item in explain_log(observed("39"))}
     assert found["broken"].consequences == ("pipeline2",) and "pipeline2" not in found
