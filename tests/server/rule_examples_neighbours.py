@@ -63,6 +63,21 @@ NEIGHBOURS = (
     ),
     Example("no-batching", "network", GOOD, GOOD + "dynamic_batching { }\n", SERVED, make=relu),
     Example(
+        "no-batching",
+        "one",
+        changed("8", "1", GOOD) + "dynamic_batching { }\n",
+        GOOD + "dynamic_batching { }\n",
+        SERVED,
+        make=relu,
+    ),
+    Example(
+        "preferred-size",
+        "four",
+        PYTHON + "dynamic_batching { preferred_batch_size: [ 4 ] }",
+        PYTHON + "dynamic_batching { }",
+        SERVED,
+    ),
+    Example(
         "batch-input",
         "source",
         PYTHON + BATCH_INPUT.replace("SOURCE", "GONE"),

@@ -18,6 +18,7 @@ from tests.server.asking import ask, assert_same, wire
 from tests.server.conftest import save_onnx
 from tests.server.random_graphs import TYPES, random_array, some_recipes, write_graph
 from tutorial_lib.repository import Step, add_ensemble, add_model, check_against_onnx, read_config
+from tutorial_lib.repository.lint import lint_repository
 from tutorial_lib.server import serve
 
 COUNT = 32  # graphs, each with a Python stub of its own
@@ -53,6 +54,12 @@ def test_the_graphs_are_of_all_kinds(random_models):
     assert any(entry.HasField("reshape") for config in configs for entry in config.output)
     assert {recipe.kind for recipe in RECIPES} >= set(TYPES) - {"float16"}
     assert any("softmax of the first axis" in recipe.outputs for recipe in RECIPES)
+
+
+def test_the_linter_finds_nothing_wrong_with_them(random_models):
+    server, _, _ = random_models
+    findings = lint_repository(server.repositories[0])
+    assert [str(one) for one in findings if one.severity != "info"] == []
 
 
 @pytest.mark.parametrize("number", range(COUNT), ids=lambda number: f"{number:02}-{RECIPES[number].kind}")

@@ -600,6 +600,14 @@ BATCHING = [
         **INFO,
     ),
     net("no-batching", swap("dynamic_batching { }\n", "", NET) + X + Y, NET + X + Y, line=2, **INFO),
+    net("no-batching", swap("8", "1", NET) + X + Y, NET + X + Y, line=2, **INFO),
+    py(
+        "preferred-size",
+        PY + "dynamic_batching { preferred_batch_size: [ 4, 8 ] }",
+        PY + "dynamic_batching { }",
+        line=5,
+        **INFO,
+    ),
     net("no-batching", swap("8", "1", swap("dynamic_batching { }\n", "", NET)) + X + Y, NET + X + Y, line=2, **INFO),
     py(
         "batch-input",

@@ -96,6 +96,25 @@ def test_two_parse_errors_belong_to_their_own_models_even_when_the_streams_were_
     assert "7:23" in found["detector"] and "5:3" in found["two_blocks"]
 
 
+def test_a_file_with_two_lines_of_protobuf_does_not_shift_the_next():
+    lines = []
+    said = {
+        "a": ["2:18: Numbers starting with leading zero must be in octal.", "2:17: Integer out of range (08)"],
+        "b": ['6:18: Non-repeated field "dynamic_batching" is specified multiple times.'],
+    }
+    for model, errors in said.items():
+        lines += [
+            f"[libprotobuf ERROR t.cc:337] Error parsing text-format inference.ModelConfig: {one}" for one in errors
+        ]
+        lines.append(
+            f"E1130 04:53:53.2 1 m.cc:1] \"Poll failed for model directory '{model}': failed to read text proto from "
+            f'/models/{model}/config.pbtxt"'
+        )
+    found = {item.model: item for item in explain_log("\n".join(lines))}
+    assert found.keys() == {"a", "b"}
+    assert "config.pbtxt:2:18" in found["a"].cause and found["b"].rule == "field-twice"
+
+
 def test_the_root_is_reported_once_and_the_ensembles_as_its_consequences():
     found = {item.model: item for item in explain_log(observed("39"))}
     assert found["broken"].consequences == ("pipeline2",) and "pipeline2" not in found
@@ -186,6 +205,58 @@ def test_noise_and_consequences_are_never_a_cause():
     assert explain_log("\n".join(noise)) == []
 
 
+GPU_CONTAINER = """
+=============================
+== Triton Inference Server ==
+=============================
+NVIDIA Release 24.10 (build 117436429)
+Triton Server Version 2.51.0
+
+NOTE: CUDA Forward Compatibility mode ENABLED.
+  Using CUDA 12.6 driver version 560.35.03 with kernel driver version 535.183.01.
+
+I1130 04:53:37.0 1 cuda_memory_manager.cc:107] "CUDA memory pool is created on device 0 with size 67108864"
+CacheManager Init Failed. Error: -17
+W1130 04:53:37.0 1 metrics.cc:811] "Unable to get power limit for GPU 0. Status:Success, value:0.000000"
+W1130 04:53:37.0 1 metrics.cc:853] "Unable to get energy consumption for GPU 0. Status:Success, value:0"
+Error: Failed to initialize NVML
+E1130 04:53:37.1 1 metrics.cc:500] "Failed to initialize NVML: Unknown Error"
+W1130 04:53:37.1 1 metrics.cc:628] "DCGM unable to start: DCGM initialization error"
+W1130 04:53:37.1 1 memory_alloc.cc:189] "failed to allocate CUDA memory with byte size 602112 on GPU 0: falling back"
+NvRmMemInitNvmap failed with Permission denied
+ERROR: ld.so: object '/opt/x.so' from LD_PRELOAD cannot be preloaded: ignored.
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "triton-1  | ", "2024-10-01T12:00:00.123456789Z "])
+def test_the_log_of_a_gpu_container_is_full_of_noise(prefix):
+    plan = (
+        'E1130 04:53:53.2 1 logging.cc:40] "1: [runtime.cpp::parsePlan::314] Error Code 1: Serialization"\n'
+        "E1130 04:53:53.2 1 model_lifecycle.cc:642] \"failed to load 'trt' version 1: Internal: unable to load plan "
+        'file to auto complete config: /models/trt/1/model.plan"\n'
+    )
+    quiet = "".join(f"{prefix}{line}\n" for line in GPU_CONTAINER.splitlines())
+    assert explain_log(quiet) == []
+    (item,) = explain_log(quiet + "".join(f"{prefix}{line}\n" for line in plan.splitlines()) + quiet)
+    assert (item.model, item.rule, item.known) == ("trt", "plan-version", True) and "model.plan" in item.line
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        ("unable to load shared library: libcudnn.so.9: cannot open shared object file", "libcudnn.so.9"),
+        ("onnx runtime error 6: CUDA failure 2: out of memory", "GPU's memory"),
+        (
+            "failed to open text file for read /models/net/config.pbtxt: No such file or directory",
+            "wants a config.pbtxt",
+        ),
+    ],
+)
+def test_failures_of_a_model_beside_its_configuration(why, words):
+    (item,) = explain_log(f"E1130 04:53:53.2 1 model_lifecycle.cc:642] \"failed to load 'net' version 1: {why}\"\n")
+    assert (item.model, item.known) == ("net", True) and words in item.cause
+
+
 def test_an_unknown_failure_is_quoted_as_unknown():
     text = "failed to load 'net' version 1: Internal: the flux capacitor is cold"
     (item,) = explain_log(f'E1130 04:53:53.2 5417 model_lifecycle.cc:642] "{text}"')
@@ -228,6 +299,17 @@ def test_a_request_that_fails_a_thousand_times_is_one_explanation():
         ("tritonserver: error while loading shared libraries: libdcgm.so.3: cannot open", "libdcgm.so.3"),
         ("tritonserver: unrecognized option '--no-such-flag=1'", "--no-such-flag"),
         ("Signal (11) received.", "signal 11"),
+        (
+            "docker: Error response from daemon: Bind for 0.0.0.0:8000 failed: port is already allocated.",
+            "publish a port",
+        ),
+        ("docker: Error response from daemon: manifest unknown.", "no image"),
+        ("exec /opt/nvidia/nvidia_entrypoint.sh: exec format error", "processor"),
+        ("Killed", "killed from outside"),
+        (
+            'E1130 04:53:53.2 1 logging.cc:40] "4: [runtime.cpp::parsePlan::314] Version tag does not match."',
+            "TensorRT",
+        ),
     ],
 )
 def test_failures_of_the_server_itself(text, words):

@@ -16,6 +16,8 @@ from tests.unit.onnx_files import relu
 from tests.unit.peak import run_measured
 from tutorial_lib.errors import RepositoryError
 from tutorial_lib.paths import CHECKOUT
+from tutorial_lib.repository.config import parse_config
+from tutorial_lib.repository.fix import find_fixes
 from tutorial_lib.repository.lint import lint_repository
 
 
@@ -322,3 +324,31 @@ def test_random_bytes_never_raise(tmp_path):
         (net / "1" / "model.onnx").write_bytes(data)
     findings = lint_repository(tmp_path)
     assert {f"m{number}" for number in range(60)} <= {one.model for one in findings.errors}
+
+
+def test_whatever_protobuf_cannot_read_is_an_error(tmp_path):
+    """A typing mistake anywhere: silence means that the text can still be read, and mending never makes it worse."""
+    random = np.random.default_rng(1)
+    whole = (
+        PY
+        + 'dynamic_batching { preferred_batch_size: [ 4, 8 ] }\nparameters { key: "a" value { string_value: "b" } }\n'
+    )
+    whole += "instance_group [ { count: 1 kind: KIND_CPU }, { } ]\nversion_policy: { specific { versions: [ 1 ] } }\n"
+    broken = set()
+    for number in range(300):
+        text, place = list(whole), int(random.integers(0, len(whole)))
+        new = str(random.choice(list("{}[]<>:,;\"'#$%-0a\n ")))
+        text[place : place + int(random.integers(0, 2))] = [new] if random.integers(0, 3) else []
+        python_model(tmp_path, f"m{number}", "".join(text))
+        try:
+            parse_config("".join(text))
+        except RepositoryError:
+            broken.add(f"m{number}")
+    assert len(broken) > 50
+    assert broken <= {one.model for one in lint_repository(tmp_path).errors}
+    fixes = find_fixes(tmp_path)
+    fixes.apply()
+    assert {f"m{number}" for number in range(300)} - broken
+    for number in range(300):
+        if f"m{number}" not in broken:
+            parse_config((tmp_path / f"m{number}" / "config.pbtxt").read_text())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import onnx
 import pytest
@@ -175,3 +177,11 @@ def test_a_folder_with_a_leading_zero_is_no_version(tmp_path):
         (tmp_path / "net" / name).mkdir(parents=True)
     assert models_of(tmp_path)[0].versions == (2,)
     assert find_repository(tmp_path) == tmp_path.resolve()
+
+
+@pytest.mark.parametrize("what", ["pipe", "device"])
+def test_a_configuration_that_would_never_end_is_not_read(what, tmp_path):
+    path = tmp_path / "config.pbtxt"
+    os.mkfifo(path) if what == "pipe" else path.symlink_to("/dev/zero")
+    with pytest.raises(RepositoryError, match="found a pipe or a device"):
+        read_config(tmp_path)

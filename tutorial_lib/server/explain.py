@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tutorial_lib.errors import ServerError
+from tutorial_lib.server.explanation import Explanation
 from tutorial_lib.server.known_incidents import INCIDENTS
 from tutorial_lib.server.log import NOISE
 from tutorial_lib.server.log_lines import MAX_LINE, LogLine, log_lines
@@ -48,47 +49,9 @@ VERSION_MISSING = "but the version directory is not present"
 LOUD = re.compile(
     r"^(?:error|Error|ERROR)\b|^docker: |^terminate called|Signal \(\d+\) received|Segmentation fault|"
     r"\bImportError\b|error while loading|symbol lookup error|unrecognized option|No space left|Bus error|"
-    r"NVIDIA Driver Release|could not select device driver|[Pp]ermission denied"
+    r"exec format error|^Killed\b|NVIDIA Driver Release|could not select device driver|[Pp]ermission denied"
 )
 QUIET = (*NOISE, "unable to create stream for ", "NVIDIA Driver was not detected", "DCGM unable")
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why one model, or the server, failed.
-
-    Attributes:
-        model: the model's folder; "" for the server itself.
-        cause: in words.
-        line: the guilty line as it stands in the log (two when protobuf's line belongs to it).
-        fix: what to do.
-        rule: the lint rule that finds it before a start, or "".
-        known: False for a message that is only quoted.
-        severity: "error", or "warning" when the model is served all the same.
-        consequences: ensembles that are not served because of this.
-        count: how often a request met it; 1 otherwise.
-    """
-
-    model: str
-    cause: str
-    line: str
-    fix: str
-    rule: str = ""
-    known: bool = True
-    severity: str = "error"
-    consequences: tuple[str, ...] = ()
-    count: int = 1
-
-    def __str__(self) -> str:
-        head = f"{self.model or 'server'}: {self.cause}"
-        if self.count > 1:
-            head += f" ({self.count:,} times)"
-        parts = [head, f"  fix   {self.fix}"]
-        if self.consequences:
-            parts.append(f"  so    not served either: {', '.join(self.consequences)}")
-        if self.rule:
-            parts.append(f"  rule  {self.rule} (./workshop lint finds it before a start)")
-        return "\n".join([*parts, *(f"  log   {line}" for line in self.line.splitlines())])
 
 
 def explain_log(text: str) -> list[Explanation]:
@@ -140,7 +103,8 @@ class _Reader:
         self.failures: dict[str, _Failure] = {}
         self.ready: set[str] = set()
         self.seen: set[str] = set()
-        self.parse_errors: list[LogLine] = []
+        self.parse_errors: list[list[LogLine]] = [[]]  # those before the first unreadable file, the second, …
+        self.unreadable: list[tuple[str, int]] = []  # model, and which of its messages
         self.odd_letter = False
         self.requests: dict[tuple[str, str], list] = {}
         self.incidents: dict[str, Explanation] = {}
@@ -158,9 +122,9 @@ class _Reader:
         elif line.level == "P":
             if "non ascii codepoint" in text:  # said first; the line that makes protobuf stop comes next
                 self.odd_letter = True
-            elif len(self.parse_errors) < MAX_MODELS:
+            elif len(self.parse_errors) + len(self.parse_errors[-1]) < MAX_MODELS:
                 odd, self.odd_letter = self.odd_letter, False
-                self.parse_errors.append(replace(line, text=f"{text} (non ascii codepoint)") if odd else line)
+                self.parse_errors[-1].append(replace(line, text=f"{text} (non ascii codepoint)") if odd else line)
         elif not any(noise in text for noise in QUIET) and not CONSEQUENCES.search(text):
             self._error(line)
 
@@ -203,23 +167,41 @@ class _Reader:
             if len(self.instances) < MAX_MODELS:
                 self.instances.setdefault(text.partition(INSTANCE)[2], line.line)
         elif match := next(filter(None, (pattern.search(text) for pattern in REFUSED)), None):
-            shown = line.line
-            why = match["why"]
-            if "failed to read text proto" in why and self.parse_errors:
-                parse_error = self.parse_errors.pop(0)
-                shown = f"{parse_error.line}\n{shown}"
-                path = why.rpartition(" from ")[2].strip('"')
-                why = f"{os.path.basename(path)}:{parse_error.text.rpartition('ModelConfig: ')[2]}"
-            self._refuse(match["model"], why, shown)
+            kept = self._refuse(match["model"], match["why"], line.line)
+            if kept and "failed to read text proto" in match["why"]:
+                self.unreadable.append((match["model"], len(self.failures[match["model"]].messages) - 1))
+                self.parse_errors.append([])
         elif line.level in ("E", "F") or LOUD.search(text):
             self._incident(line)
 
-    def _refuse(self, model: str, why: str, line: str) -> None:
+    def _refuse(self, model: str, why: str, line: str) -> bool:
+        """Keep a message; False when there are too many."""
         if model not in self.failures and len(self.failures) >= MAX_MODELS:
-            return
-        failure = self.failures.setdefault(model, _Failure())
-        if why and len(failure.messages) < MAX_MESSAGES:
-            failure.messages.append((why, line))
+            return False
+        messages = self.failures.setdefault(model, _Failure()).messages
+        if why and len(messages) < MAX_MESSAGES:
+            messages.append((why, line))
+            return True
+        return False
+
+    def _place_parse_errors(self) -> list[LogLine]:
+        """Give each unreadable file protobuf's line about it; what is left over has none.
+
+        protobuf's lines stand before the one with the file's name, sometimes two. Where standard error and
+        output were sorted apart, they go to the files in order.
+        """
+        *groups, rest = self.parse_errors
+        if not all(groups):
+            groups, rest = [[line] for group in self.parse_errors for line in group], []
+        found = [group[0] for group in groups]
+        for (model, number), parse_error in zip(self.unreadable, found, strict=False):
+            messages = self.failures[model].messages
+            if number < len(messages) and "failed to read text proto" in messages[number][0]:
+                why, line = messages[number]
+                path = why.rpartition(" from ")[2].strip('"')
+                why = f"{os.path.basename(path)}:{parse_error.text.rpartition('ModelConfig: ')[2]}"
+                messages[number] = (why, f"{parse_error.line}\n{line}")
+        return [*found[len(self.unreadable) :], *rest]
 
     def _request(self, instance: str, why: str, line: str) -> None:
         model = re.sub(r"_\d+$", "", instance)
@@ -245,6 +227,7 @@ class _Reader:
 
     def explanations(self) -> list[Explanation]:
         found: list[Explanation] = []
+        nameless = self._place_parse_errors()
         for model, failure in self.failures.items():
             if failure.messages or failure.consequences:
                 found.append(self._explained(model, failure))
@@ -254,7 +237,7 @@ class _Reader:
             for model, line in self.silent.items()
             if model not in explained
         ]
-        for line in self.parse_errors:  # the line that names the file is cut off
+        for line in nameless:  # the line that names the file is cut off
             cause, fix, rule, known = explain_message(line.text)
             found.append(Explanation("", f"a config.pbtxt: {cause}", line.line, fix, rule, known))
         if not self.failures:
@@ -264,7 +247,8 @@ class _Reader:
         for (model, _), (why, line, count) in self.requests.items():
             cause, fix, rule, known = explain_message(why, request=True)
             found.append(Explanation(model, cause, first_line(line), fix, rule, known, count=count))
-        found += self.incidents.values()
+        causes = {item.cause for item in found}  # what a library said about a model is no second failure
+        found += [item for item in self.incidents.values() if item.cause not in causes]
         found += [
             Explanation("", UNKNOWN, first_line(line), UNKNOWN_FIX, known=False) for line in self.unknown.values()
         ]

@@ -221,12 +221,6 @@ TENSORS = (
         "Name the library with the operator: model_operations {{ op_library_filename: … }}, or export without it.",
     ),
     known(
-        r"(?:serialization version|Version tag does not match|engine plan file is not compatible|"
-        r"plan file to auto complete)",
-        "the TensorRT plan was built by another TensorRT version, or for another GPU.",
-        "Build it again with the trtexec of the serving image, on the GPU that serves it.",
-    ),
-    known(
         r"reshape dimensions must be|has different size for dims and reshape|different number of variable-size",
         "reshape does not hold the same number of elements, or of free axes, as dims.",
         "Give dims and reshape the same product and the same number of -1.",

@@ -137,6 +137,38 @@ SERVER = (
         "Give the folder that holds the model folders; in a container, the path it is mounted at.",
     ),
     known(
+        r"port is already allocated",
+        "Docker cannot publish a port: another container or program has it.",
+        "Stop that one, or publish another: -p 9000:8000.",
+    ),
+    known(
+        r"pull access denied|manifest unknown|manifest for \S+ not found|[Ii]nvalid reference format",
+        "Docker finds no image of this name and tag.",
+        "Check it: …/tritonserver:YY.MM-py3, with a month that was released.",
+    ),
+    known(
+        r"exec format error",
+        "the image is for another kind of processor than this machine's.",
+        "Take the image for this one: docker pull --platform linux/amd64 or linux/arm64.",
+    ),
+    known(
+        r"^Killed\b",
+        "the server was killed from outside, by the kernel if memory ran out.",
+        "Look at dmesg or docker inspect (OOMKilled); give it more memory, or serve fewer models and instances.",
+    ),
+    known(
+        r"parsePlan|deserializeCudaEngine|serialization version|Version tag does not match|plan file to auto complete|"
+        r"engine plan file is not compatible",
+        "the TensorRT plan was built by another TensorRT version, or for another GPU.",
+        "Build it again with the trtexec of the serving image, on the GPU that serves it.",
+        "plan-version",
+    ),
+    known(
+        r"unable to load shared library: (?P<l>[^\s:]+): cannot open",
+        "a library that the backend needs is not on this server: {l}.",
+        "Take an image that has the backend whole, or put the library on LD_LIBRARY_PATH.",
+    ),
+    known(
         r"could not select device driver",
         "Docker cannot hand a GPU to the container: the NVIDIA container toolkit is missing.",
         "Install nvidia-container-toolkit and restart Docker, or leave --gpus out.",
@@ -147,7 +179,8 @@ SERVER = (
         "Update the driver, or take an older image; ./workshop doctor compares the two.",
     ),
     known(
-        r"CUDA out of memory|cudaMalloc.*out of memory|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|OutOfMemory",
+        r"CUDA out of memory|CUDA failure 2: out of memory|"
+        r"cudaMalloc.*out of memory|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|OutOfMemory",
         "the GPU's memory is full.",
         "Fewer instances, a smaller max_batch_size, or another GPU.",
     ),

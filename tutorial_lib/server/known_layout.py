@@ -82,6 +82,11 @@ LAYOUT = (
         "model-path",
     ),
     known(
+        r"failed to open text file for read \S*config\.pbtxt",
+        "this server wants a config.pbtxt for the model, and there is none that it can read.",
+        "Write one (./workshop config MODEL.onnx), or start the server without --disable-auto-complete-config.",
+    ),
+    known(
         r"failed to open text file for read (?P<f>(?:(?!/warmup/)\S)+): No such file",
         "the label file is not there: {f}.",
         "Put it beside config.pbtxt, or take label_filename out.",

@@ -20,6 +20,9 @@ NOISE = (
     "DCGM unable to start",
     "CUDA memory pool disabled",
     "unable to get allowed API_FEATURES",
+    "CacheManager Init Failed",  # DCGM's; the next ones are of Jetson, and of a preloaded library
+    "NvRmMem",
+    "cannot be preloaded",
 )
 # true, but only because of an earlier line
 CONSEQUENCES = ("Internal: failed to load all models",)

@@ -12,6 +12,9 @@ from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView
 
 LESSON = "04#fields-question"
+LONG_DELAY_US = 5000
+# backends that run a batch as one; a Python model may take the requests one by one
+BATCHING_BACKENDS = ("onnxruntime", "tensorrt", "pytorch", "tensorflow", "openvino")
 
 
 @rule(
@@ -173,9 +176,6 @@ def queue_delay(model: ModelView) -> Iterator[Problem]:
             yield Problem("", found, f"at most {LONG_DELAY_US}", fix, at=at)
 
 
-LONG_DELAY_US = 5000
-
-
 @rule(
     "mixed-shapes",
     severity="info",
@@ -211,14 +211,15 @@ def mixed_shapes(model: ModelView) -> Iterator[Problem]:
 )
 def no_batching(model: ModelView) -> Iterator[Problem]:
     config = model.config
-    if model.ensemble or model.backend != "onnxruntime" or config.WhichOneof("scheduling_choice") or not model.batching:
+    scheduler = config.WhichOneof("scheduling_choice")
+    if model.backend not in BATCHING_BACKENDS or scheduler not in (None, "dynamic_batching") or not model.batching:
         return
     if config.max_batch_size == 1:
         fix = "Raise max_batch_size if the model can batch, or write 0 and all axes into dims."
         yield Problem(
             "", "max_batch_size: 1", "2 or more, or 0", fix, at="max_batch_size", note="Nothing can be put together."
         )
-    else:
+    elif scheduler is None:
         fix = "Add dynamic_batching { }, and measure with several clients."
         yield Problem(
             "",
@@ -226,6 +227,24 @@ def no_batching(model: ModelView) -> Iterator[Problem]:
             "dynamic_batching { }",
             fix,
             at="max_batch_size",
+        )
+
+
+@rule(
+    "preferred-size",
+    severity="info",
+    lesson=LESSON,
+    why="Sizes help models that are much faster at some of them, such as TensorRT plans with several profiles.",
+)
+def preferred_size(model: ModelView) -> Iterator[Problem]:
+    batching = model.config.dynamic_batching
+    if batching.preferred_batch_size and model.backend != "tensorrt":
+        yield Problem(
+            "",
+            f"preferred_batch_size {shape_text(batching.preferred_batch_size)}",
+            "no preferred sizes",
+            "Delete preferred_batch_size, and measure both.",
+            at="dynamic_batching.preferred_batch_size",
         )
 
 

@@ -33,6 +33,7 @@ def instance_group(model: ModelView) -> Iterator[Problem]:
                 "KIND_AUTO or KIND_CPU",
                 "Write kind: KIND_AUTO, which takes what is there.",
                 at=f"{at}.kind",
+                note="If the server has some, lint with --gpus." if model.repository.tier == "container" else "",
             )
         elif ids and (
             group.kind in (ModelInstanceGroup.KIND_CPU, ModelInstanceGroup.KIND_MODEL)

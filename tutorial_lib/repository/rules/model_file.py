@@ -91,7 +91,7 @@ def _may_be_model(path: Path, backend: str) -> bool:
 @rule(
     "model-file",
     severity="error",
-    lesson="04#server-question",
+    lesson="05#broken-question",
     why="The backend cannot read this file, so the model does not load.",
 )
 def model_file(model: ModelView) -> Iterator[Problem]:
@@ -121,7 +121,7 @@ def model_file(model: ModelView) -> Iterator[Problem]:
 @rule(
     "model-too-new",
     severity="error",
-    lesson="04#server-question",
+    lesson="02#s2",
     why="A server reads only what its ONNX Runtime knew when it was built.",
 )
 def model_too_new(model: ModelView) -> Iterator[Problem]:
