@@ -6,7 +6,7 @@ import threading
 
 import torch
 
-SECONDS = 1.5
+SECONDS = 2.5
 
 
 class Slow(torch.nn.Module):

@@ -29,7 +29,7 @@ from tutorial_lib.server import serve
 from tutorial_lib.web import start_app
 
 LABELS = ("red", "green: leaf", "blue")
-SLOW_S = 1.5
+SLOW_S = 2.5
 SLOW_MODEL = f"""
 import threading
 import numpy as np

@@ -11,7 +11,7 @@ from tutorial_lib.course import five_minutes
 from tutorial_lib.errors import NotebookError
 from tutorial_lib.load.result import GeneratorShare, LoadResult
 from tutorial_lib.load.samples import ERROR, LOST, OK, Samples
-from tutorial_lib.paths import Workspace
+from tutorial_lib.paths import NOTEBOOKS, Workspace
 
 
 def result(duration_s=300.0, lost=0):
@@ -48,13 +48,14 @@ def test_a_run_is_kept_and_told(space):
     }  # fmt: skip
     told = five_minutes.read_five_minutes(space)
     assert "3,000 requests sent, 3 lost, 2 errors, 0 time-outs" in told and "your own run" in told
+    assert kept["load_average"] >= 0 and "load average" in told
     assert "2026-11-30" in told and "gateway: 60 % CPU" in told
 
 
 def test_ones_own_run_comes_before_the_courses(space):
     assert "Nobody has run" in five_minutes.read_five_minutes(space)
     ours = five_minutes.NOTEBOOKS / five_minutes.NAME
-    ours.write_text(json.dumps(five_minutes.summary_of(result())))
+    ours.write_text(json.dumps(five_minutes.summary_of(result(), load_average=0.5)))
     assert "came with the course" in five_minutes.read_five_minutes(space)
     five_minutes.keep_five_minutes(result(), space)
     assert "your own run" in five_minutes.read_five_minutes(space)
@@ -64,3 +65,10 @@ def test_a_short_run_is_no_five_minute_test(space):
     with pytest.raises(NotebookError, match="found a run of 60 s, expected five minutes"):
         five_minutes.keep_five_minutes(result(60), space)
     assert not list(space.root.iterdir())
+
+
+def test_the_report_that_comes_with_the_course_is_of_five_minutes_without_a_loss():
+    kept = json.loads((NOTEBOOKS / five_minutes.NAME).read_text())
+    assert kept.keys() == five_minutes.summary_of(result(), load_average=0.0).keys()
+    assert kept["duration_s"] >= five_minutes.FULL_S and kept["plan"].startswith("300 users")
+    assert kept["sent"] > 300 * 100 and (kept["lost"], kept["unsent"]) == (0, 0)

@@ -51,6 +51,8 @@ def refused(call, *arguments, **options):
     [
         ("triton", "http://127.0.0.1:8001"),
         ("triton", "127.0.0.1"),
+        ("triton", "127.0.0.1:65536"),
+        ("triton", "127.0.0.1:0"),
         ("models", ()),
         ("models", ("",)),
         ("scaling", "VGG"),

@@ -196,11 +196,21 @@ def test_users_of_a_server_that_goes_do_not_storm_it():
     assert 4 <= result.errors <= 4 * 12
 
 
-def test_a_rate_that_cannot_be_made_is_reported():
-    with KnownServer(0.0, servers=100) as server:
-        result = load(server.url, arrivals=Every.hz(400_000), duration_s=0.5, timeout_s=20, connections=64)
+def test_what_the_generator_does_not_get_to_is_unsent_and_said():
+    """Its process is held for longer than the run: whatever it does then, the rest cannot be sent in time."""
+
+    def hold():
+        (worker,) = [child for child in psutil.Process().children() if "load.worker" in " ".join(child.cmdline())]
+        worker.suspend()
+        threading.Event().wait(2.5)
+        worker.resume()
+
+    with KnownServer(0.001) as server:
+        once_asked(server, 5, hold)
+        result = load(server.url, arrivals=Every(0.02), duration_s=2, warm_up_s=0)
+    assert 0 < result.unsent < 95 and result.answered + result.unsent == len(result.samples) == 100
     assert result.generator.limited
-    assert "the generator, not the server, is the limit" in str(result)
+    assert f"the generator, not the server, is the limit: {result.unsent} of 100 requests were not sent" in str(result)
 
 
 def test_more_requests_than_connections_wait_and_it_is_said():

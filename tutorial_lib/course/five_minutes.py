@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,13 @@ FULL_S = 295.0  # a shorter run is no five-minute test
 _NUMBERS = ("throughput_rps", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")
 
 
-def summary_of(result: LoadResult) -> dict[str, Any]:
-    """What is kept of a run: its numbers, counts and resources, without the single requests."""
+def summary_of(result: LoadResult, *, load_average: float) -> dict[str, Any]:
+    """What is kept of a run: its numbers, counts and resources, without the single requests.
+
+    Args:
+        result: of the run.
+        load_average: the machine's during the run: what else wanted its cores.
+    """
     used = result.resources()
     return {
         "started_at": result.started_at,
@@ -34,6 +40,7 @@ def summary_of(result: LoadResult) -> dict[str, Any]:
         "unsent": result.unsent,
         "steady": result.steady,
         "notes": result.notes,
+        "load_average": load_average,
         "resources": {
             name: {
                 "cpu_percent_mean": round(float(rows["cpu_percent"].mean()), 1),
@@ -58,8 +65,9 @@ def keep_five_minutes(result: LoadResult, space: Workspace) -> Path:
             action='Set MODE = "full" and run it to its end.',
         )
     path = space.root / NAME
+    kept = summary_of(result, load_average=round(os.getloadavg()[1], 1))  # of the last five minutes
     with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(summary_of(result), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 
@@ -70,7 +78,7 @@ def read_five_minutes(space: Workspace) -> str:
     if not path.is_file():
         return "○ Nobody has run the five-minute test here yet."
     found = json.loads(path.read_text(encoding="utf-8"))
-    whose = "your own run" if path == own else "a run that came with the course, on another machine than yours"
+    whose = "your own run" if path == own else "a run that came with the course, from the machine it was built on"
     low, high = found["p95_interval_ms"]
     lines = [
         f"Five minutes, {whose}: {found['started_at']}, {found['label']}",
@@ -84,4 +92,5 @@ def read_five_minutes(space: Workspace) -> str:
             f"{name}: {used['cpu_percent_mean']:.0f} % CPU (100 is one core), memory {used['rss_mib_first']:.0f} MiB "
             f"at the start, {used['rss_mib_last']:.0f} MiB at the end"
         )
+    lines.append(f"the machine's load average meanwhile: {found['load_average']:.1f}")
     return "\n".join(lines + [f"! {note}" for note in found["notes"]])

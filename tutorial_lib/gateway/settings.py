@@ -61,7 +61,8 @@ class Settings:
             GatewayError: a setting is out of its bounds.
         """
         object.__setattr__(self, "models", tuple(self.models))
-        if not re.fullmatch(r"[^\s/:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}", self.triton):
+        written = re.fullmatch(r"(?:[^\s/:]+|\[[0-9a-fA-F:]+\]):(\d{1,5})", self.triton)
+        if not written or not 1 <= int(written[1]) <= 65535:
             raise GatewayError(
                 f"gateway: found triton '{self.triton}', expected the gRPC address as HOST:PORT.",
                 action="Triton's default gRPC port is 8001; give no scheme.",

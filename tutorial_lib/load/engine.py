@@ -197,6 +197,8 @@ class Engine:
 
     def _pump_open(self) -> None:
         now = time.perf_counter() - self.zero
+        if now > self.plan.duration_s + LATE_S:
+            return  # what is not sent by now stays unsent
         for _ in range(AT_ONCE):
             if self._next >= len(self.intended) or not self._sending:
                 return

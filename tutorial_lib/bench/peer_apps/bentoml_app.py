@@ -16,7 +16,7 @@ class Scores:
         self.session = onnxruntime.InferenceSession(os.environ["BENCH_ONNX"], options)
         self.name = self.session.get_inputs()[0].name
 
-    @bentoml.api(batchable=True, max_batch_size=16, max_latency_ms=1000)
+    @bentoml.api(batchable=True, max_batch_size=16)
     def predict(self, data: list[str]) -> list[list[float]]:
         arrays = [np.frombuffer(base64.b64decode(text), np.float32).reshape(3, 64, 64) for text in data]
         return self.session.run(None, {self.name: np.stack(arrays)})[0].tolist()
