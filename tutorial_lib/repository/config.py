@@ -47,7 +47,7 @@ def read_config(path: Path | str) -> ModelConfig:
     try:
         path = path / "config.pbtxt" if path.is_dir() else path
         if path.exists() and not path.is_file():
-            raise RepositoryError(f"{path}: found a pipe or a device, expected a file.", action="Put config.pbtxt there.")
+            raise RepositoryError(f"{path}: found a pipe or a device, expected a file.", action="Put a file there.")
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # not text, or no path at all
         raise RepositoryError(
