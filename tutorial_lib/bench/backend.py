@@ -259,7 +259,7 @@ class _Bench:
         ours, inputs, rates = self.embedded(RECOMMENDED, "resnet"), {INPUT_NAME: self.picture}, []
         targets = (
             HttpTarget(self.server.http_url, "resnet", inputs),
-            GrpcTarget(self.server.grpc_address, "resnet", inputs),
+            GrpcTarget(self.server.grpc_address, "resnet", inputs, http_url=self.server.http_url),
         )
         for number in range(self.repeats):
             row = [ours.measure(16, seconds=self.seconds).rps]
