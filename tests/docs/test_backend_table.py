@@ -43,7 +43,12 @@ def test_each_row_is_in_the_table():
     assert [row.name for row in ROWS if not any(fnmatch(row.name, pattern) for pattern in patterns)] == []
 
 
-PYTORCH = (CHECKOUT / "tutorial_lib" / "backends" / "README.md").read_text().partition("\n## pytorch\n")[2]
+PYTORCH = (
+    (CHECKOUT / "tutorial_lib" / "backends" / "README.md")
+    .read_text()
+    .partition("\n## pytorch\n")[2]
+    .partition("\n## ")[0]
+)
 
 
 def test_the_pytorch_table_names_what_exists():

@@ -186,7 +186,10 @@ def test_the_gateway_does_not_stall_while_a_model_works(gateway):
 
 
 def test_more_than_the_limit_is_refused_and_all_are_answered(triton):
-    with start_gateway(triton, models=["slow"], max_in_flight=2) as server, client_of(server) as client:
+    with (
+        start_gateway(triton, models=["slow"], max_in_flight=2, default_timeout_s=18) as server,
+        client_of(server) as client,
+    ):
         post(client, png(Image.new("RGB", (8, 8))), "/predict")
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(lambda _: post(client, png(picture())), range(8)))
@@ -201,12 +204,12 @@ def test_triton_s_own_queue_policy_is_told_in_the_same_words(triton):
 
     with start_gateway(triton, models=["crowded"]) as server, client_of(server) as client:
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            answers = list(pool.map(ask, [10_000] * 6))
+            answers = list(pool.map(ask, [18_000] * 6))
         told = [failed(answer) if answer.status_code != 200 else 200 for answer in answers]
         assert told.count(200) >= 2 and (429, "queue_full") in told
         assert set(told) == {200, (429, "queue_full")}
         with concurrent.futures.ThreadPoolExecutor(2) as pool:  # the second waits in the queue until its time is over
-            first, second = pool.submit(ask, 10_000), pool.submit(ask, 500)
+            first, second = pool.submit(ask, 18_000), pool.submit(ask, 500)
             told = sorted((first.result().status_code, second.result().status_code))
         assert told in ([200, 504], [504, 504])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tutorial_lib.bench import HOMES, bench, peers
+from tutorial_lib.bench import HOMES, backend, bench, peers
 from tutorial_lib.bench.closed_loop import measure
 from tutorial_lib.bench.contestants import Contestant, Sample, check, json_base64, raw
 from tutorial_lib.bench.digits import distorted_set, pictures
@@ -145,6 +145,22 @@ def test_settings_are_valid_configurations():
     assert config.dynamic_batching.max_queue_delay_microseconds == 1000
     assert config.parameters["session.intra_op.allow_spinning"].string_value == "0"
     assert not parse_config(f'backend: "x" {Settings(batching=False).text()}').HasField("dynamic_batching")
+
+
+@pytest.mark.parametrize(
+    ("shares", "met"), [([0.7, 0.8, 0.75], False), ([0.7, 1.1, 0.8], True), ([0.9, 0.9, 0.95], True)]
+)
+def test_only_a_setting_that_is_better_every_time_counts_as_better(shares, met):
+    assert backend._share_of_best("recommended", 16, shares, "").met is met
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_settings_fit_the_cores(cores):
+    found = backend.variants(cores)
+    titles = [title for title, _ in found.values()]
+    assert len(set(titles)) == len(titles) and {*backend.PARTS["settings"]} == {"resnet", *found}
+    for _, settings in found.values():
+        assert parse_config(f'backend: "onnxruntime" {settings.text()}').max_batch_size == 64
 
 
 def test_the_distorted_digits_are_the_same_each_time():

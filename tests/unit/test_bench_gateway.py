@@ -1,0 +1,52 @@
+"""The arithmetic of the gateway's bench, on runs whose numbers are made up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from tutorial_lib.bench import gateway
+from tutorial_lib.load import Poisson
+
+RPS = {
+    gateway.NAIVE: 100.0, gateway.NAIVE_ONE: 120.0, gateway.GATEWAY: 350.0,
+    gateway.DIRECT_GRPC: 650.0, gateway.DIRECT_HTTP: 900.0,
+}  # fmt: skip
+P95 = {gateway.NAIVE: 40.0, gateway.NAIVE_ONE: 30.0, gateway.GATEWAY: 5.0}
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    asked = []
+
+    def run_load(target, *, concurrency=None, arrivals=None, **_):
+        asked.append((target, concurrency or arrivals))
+        # 64 users get a little less than 16 do
+        rate = RPS[target] * (0.9 if concurrency == 64 else 1.0)
+        return SimpleNamespace(throughput_rps=rate, p95_ms=P95.get(target, 0.0), summary=lambda: {"rps": rate})
+
+    monkeypatch.setattr(gateway, "run_load", run_load)
+    return asked
+
+
+def test_targets_are_ratios_to_the_published_app(runs):
+    result = gateway._measured({name: name for name in RPS}, 3, lambda _: None)
+    ours, p95, http, grpc = result.targets
+    assert (ours.value, ours.target, ours.met) == (3.5, 3, True)
+    assert (p95.value, p95.target, p95.met) == (8.0, 5, True)
+    assert (http.value, http.met) == (9.0, True)
+    assert (grpc.value, grpc.target, grpc.met) == (6.5, 7, False)
+    assert not result.met and len(result.raw["runs"]) == 3 * (5 * 2 + 3)
+
+
+def test_arrivals_are_at_a_share_of_the_apps_own_maximum_and_the_kinder_app_is_told(runs):
+    result = gateway._measured({name: name for name in RPS}, 1, lambda _: None)
+    assert {plan for _, plan in runs if isinstance(plan, Poisson)} == {Poisson(80.0)}
+    assert "2.9 times the requests/s, p95 6.0 times lower" in result.notes[-1]
+
+
+def test_every_other_round_goes_backwards(runs):
+    gateway._measured({name: name for name in RPS}, 2, lambda _: None)
+    first = [target for target, plan in runs if plan == 16]
+    assert first == [*RPS, *reversed(RPS)]
