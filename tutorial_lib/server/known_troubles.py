@@ -80,6 +80,19 @@ SCHEDULING = (
         "sequence-control",
     ),
     known(
+        r"batch (?:input|output) (?:kind|data type)",
+        "a batch_input or batch_output has not one source, or another type than INT32 or FP32.",
+        "Name one input as source_input, and write data_type: TYPE_FP32.",
+        "batch-input",
+    ),
+    known(
+        r"unable to find '\S+' for repo agent|"
+        r"unable to find (?:Python backend based )?backend library '[^']*' for model",
+        "the configuration names a library (runtime, or a repository agent) that this server has not.",
+        "Delete runtime, or model_repository_agents.",
+        "extra-library",
+    ),
+    known(
         r"which will prevent scheduling of one or more model instances",
         "the rate limiter has fewer resources than one instance asks for.",
         "Raise --rate-limit-resource, or lower the instance's resources.",

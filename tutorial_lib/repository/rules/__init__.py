@@ -2,6 +2,7 @@
 
 from tutorial_lib.repository.rules import (
     backend,
+    batch_tensors,
     batching,
     ensembles,
     graph,
@@ -10,6 +11,7 @@ from tutorial_lib.repository.rules import (
     model_file,
     parsing,
     python_model,
+    python_package,
     sequence,
     tensors,
     warmup,
@@ -17,6 +19,7 @@ from tutorial_lib.repository.rules import (
 
 __all__ = [
     "backend",
+    "batch_tensors",
     "batching",
     "ensembles",
     "graph",
@@ -25,6 +28,7 @@ __all__ = [
     "model_file",
     "parsing",
     "python_model",
+    "python_package",
     "sequence",
     "tensors",
     "warmup",
