@@ -785,6 +785,35 @@ SCRIPTS = [
         **WARNING,
     ),
 ]
+COUNTED = 'batch_input [ { kind: BATCH_ELEMENT_COUNT target_name: "T" data_type: TYPE_INT64 source_input: "IN" } ]\n'
+SCATTERED = 'batch_output [ { kind: BATCH_SCATTER_WITH_INPUT_SHAPE target_name: "OUT" source_input: [ "IN" ] } ]\n'
+EXTRA = warm(f"{WARM} zero_data: true").replace(
+    "inputs {", f'inputs {{ key: "w" value {{ {WARM} zero_data: true }} }} inputs {{', 1
+)
+FUZZED = [  # what a fuzz against the real server showed
+    py("text-encoding", swap("max_batch_size: 8", "max_batch_size:\u00a08"), line=2),
+    py("text-encoding", swap("8", "\uff18"), line=2),
+    py("syntax", swap("8", "+8"), line=2),
+    py("syntax", swap("8", "1_0"), line=2),
+    py("unknown-field", PY + "model_metrics { }", line=5),
+    py("dims-value", swap("[ 4 ]", "[ 4 ] reshape { shape: [ -2, -2 ] }"), line=3),
+    py("version-policy", PY + "version_policy { specific { } }", line=5),
+    py("instance-group", PY + 'instance_group [ { name: "a b" } ]', line=5),
+    py("extra-library", PY + 'model_repository_agents { agents [ { name: "x" } ] }', line=5),
+    py("extra-library", PY + 'runtime: "x.so"', line=5),
+    py("model-path", PY + 'default_model_filename: "./model.py"', line=5),
+    py("batch-input", PY + COUNTED, PY + COUNTED.replace("INT64", "INT32"), line=5),
+    py("batch-input", PY + SCATTERED.replace('"OUT"', '"GONE"'), PY + SCATTERED, line=5),
+    py("batch-input", PY + SCATTERED.replace('"IN"', '"IN", "IN"'), PY + SCATTERED, line=5),
+    net("warmup", EXTRA, warm(f"{WARM} zero_data: true"), **WARNING),
+    script("python-model", ECHO + "\n    def __init__(self, more):\n        self.more = more\n", line=9),
+    script("python-model", ECHO + "from __future__ import annotations\n", line=8),
+    script("python-model", ECHO + "\n    @staticmethod\n    def auto_complete_config(c):\n        pass\n", line=10),
+    chain("ensemble-model-missing", CHAIN.replace("model_version: -1 ", "")),
+    chain("ensemble-model-missing", CHAIN.replace("model_version: -1", "model_version: -2", 1)),
+    chain("ensemble-shape", CHAIN.replace("dims: [ 4 ]", "dims: [ 4 ] reshape { shape: [ 2, 2 ] }", 1)),
+    chain("unknown-field", CHAIN.replace("ensemble_scheduling {", "ensemble_scheduling { max_inflight_requests: 4 ")),
+]
 EXAMPLES = [
     *TEXT,
     *LAYOUT,
@@ -798,4 +827,5 @@ EXAMPLES = [
     *WARMUPS,
     *SEQUENCES,
     *SCRIPTS,
+    *FUZZED,
 ]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.unit.lint_examples import EXAMPLES, Example
+from tests.unit.lint_examples import ECHO, EXAMPLES, PY, Example
 from tutorial_lib.paths import NOTEBOOKS
 from tutorial_lib.repository.lint import RULES, lint_repository
 
@@ -55,6 +55,23 @@ def test_rule_is_silent_once_mended(example: Example, tmp_path):
     findings = lint_repository(example.write(tmp_path, mended=True), **dict(example.options))
     assert not [str(one) for one in findings if one.rule == example.rule]
     assert not [str(one) for one in findings.errors]
+
+
+CLASS_IN_TRY = "try:\n" + "".join(f"    {line}\n" for line in ECHO.splitlines()) + "finally:\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        CLASS_IN_TRY,
+        f"if False:\n    import gone\n{ECHO}",
+        f"try:\n    import gone\nexcept ImportError:\n    gone = 1\n{ECHO}",
+    ],
+    ids=["class", "if", "try"],
+)
+def test_what_may_not_run_is_no_error(source, tmp_path):
+    files = {"m/config.pbtxt": PY, "m/1/model.py": source}
+    assert not lint_repository(Example("", files, {}).write(tmp_path, mended=False)).errors
 
 
 def test_lessons_are_sections_of_the_notebooks():

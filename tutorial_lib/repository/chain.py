@@ -77,7 +77,8 @@ def _ends(model: ModelView) -> tuple[dict[str, list[End]], dict[str, list[End]]]
     for role, ends in (("input", writers), ("output", readers)):
         for number, one in enumerate(getattr(model.config, role)):
             kind = name_of(model_config_pb2.DataType, one.data_type)
-            end = End("the ensemble", one.name, kind, tuple(one.dims) or None, batching, f"{role}[{number}]")
+            dims = one.reshape.shape if one.HasField("reshape") else one.dims
+            end = End("the ensemble", one.name, kind, tuple(dims) or None, batching, f"{role}[{number}]")
             ends.setdefault(one.name, []).append(end)
     for number, step in enumerate(model.config.ensemble_scheduling.step):
         inner = model.repository.models.get(step.model_name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -52,7 +51,9 @@ class PythonView:
         try:
             if self.path.stat().st_size > LARGEST_SCRIPT:
                 return None, "", 0
-            return ast.parse(self.path.read_bytes(), filename=self.path.name), "", 0
+            tree = ast.parse(self.path.read_bytes(), filename=self.path.name)
+            compile(tree, self.path.name, "exec", dont_inherit=True)  # what only the compiler refuses; nothing runs
+            return tree, "", 0
         except SyntaxError as error:
             if "encoding" in str(error) or "utf-8" in str(error):  # Triton's own Python decodes more gently
                 return self._latin(str(error))
@@ -122,9 +123,9 @@ class PythonView:
 
     @cached_property
     def imports(self) -> dict[str, int]:
-        """Packages imported when the file is loaded → line; those inside `try` may be missing and are left out."""
+        """Packages imported when the file is loaded → line; those inside `try` or `if` may be missing."""
         found: dict[str, int] = {}
-        waiting = list(_top(self.tree))
+        waiting = list(self.tree.body if self.tree else [])
         while waiting:
             one = waiting.pop(0)
             if isinstance(one, ast.Import):
@@ -239,12 +240,15 @@ def takes(function: Function, count: int) -> bool:
 
 
 def _top(tree: ast.Module | None) -> list[ast.stmt]:
-    """The statements at the file's top level, those under a plain `if` too."""
+    """The statements at the file's top level, those under `if`, `try` and `with` too."""
     found: list[ast.stmt] = []
-    for one in tree.body if tree else []:
+    waiting = list(tree.body if tree else [])
+    while waiting:
+        one = waiting.pop(0)
         found.append(one)
-        if isinstance(one, ast.If) and not re.search("TYPE_CHECKING|__main__", ast.dump(one.test)):
-            found += [*one.body, *one.orelse]
+        if isinstance(one, (ast.If, ast.Try, ast.With)):
+            waiting += [inner for inner in ast.iter_child_nodes(one) if isinstance(inner, ast.stmt)]
+            waiting += [inner for handler in getattr(one, "handlers", ()) for inner in handler.body]
     return found
 
 

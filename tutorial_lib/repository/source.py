@@ -19,6 +19,10 @@ _TOKEN = re.compile(
       | (?P<mark>.)""",
     re.VERBOSE | re.DOTALL,
 )
+_WHITE = set(" \n\t\r\v\f")
+_NUMBER = re.compile(
+    r"-?\s*(?:0[0-7]*|[1-9]\d*|0[xX][\da-fA-F]+|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[fF]?)", re.ASCII
+)
 _PAIRS = {"{": "}", "<": ">", "[": "]"}
 
 
@@ -116,6 +120,28 @@ def _tokens(text: str) -> Iterator[Token]:
     for match in _TOKEN.finditer(text):
         if match.lastgroup != "space":
             yield Token(match.lastgroup or "mark", match[0], match.start())
+
+
+def foreign(text: str) -> tuple[int, str] | None:
+    """The first thing that protobuf's Python parser takes and Triton's does not: where it stands, and what it is.
+
+    Python knows spaces and digits of all scripts, "+8" and "1_000".
+    """
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if match.lastgroup == "string" or token.startswith("#"):
+            continue
+        if match.lastgroup == "space":
+            place = next((place for place, one in enumerate(token) if one not in _WHITE), -1)
+            if place >= 0:
+                return match.start() + place, token[place]
+        elif (
+            not token.isascii()
+            or token == "+"
+            or (token.lstrip("- \t\r\n")[:1].isdigit() and not _NUMBER.fullmatch(token))
+        ):
+            return match.start(), token
+    return None
 
 
 class _Scanner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ from tutorial_lib.repository.proto_fields import (
 )
 from tutorial_lib.repository.registry import Problem
 from tutorial_lib.repository.source import Token
-from tutorial_lib.repository.view import ModelView
+from tutorial_lib.repository.view import ModelView, ParseError
 
 _TWICE = re.compile(r'should not have multiple "([\w.]+)" (?:fields|extensions)|multiple times')
 _ONEOF = re.compile(r'Field "[\w.]*?(\w+)" is specified along with field "[\w.]*?(\w+)", another member of oneof')
@@ -68,6 +69,8 @@ def _diagnose(model: ModelView) -> Diagnosis | None:
     before = tokens[near - 1] if near > 0 else None
     if _at_placeholder(tokens, near) and next(placeholders(text), None):
         return None
+    if error.foreign:
+        return _foreign(error, offset)
     line = model.source.line_at(token.start)
     if match := _ONEOF.search(error.message):
         return _two_schedulers(match[1], match[2], line)
@@ -135,6 +138,20 @@ def _whole_json(text: str) -> Diagnosis:
     except (ValueError, json_format.ParseError, RecursionError):
         pass
     return Diagnosis("json-config", Problem("config.pbtxt", "JSON", "protobuf text", fix, at=1))
+
+
+def _foreign(error: ParseError, offset: int) -> Diagnosis:
+    """Spaces of other scripts, as pages and word processors have them, and numbers as Python writes them."""
+    where, found = f"line {error.line}, column {error.column}", error.foreign
+    if found.isspace():
+        name, edits = unicodedata.name(found, f"U+{ord(found):04X}").lower(), (Edit(offset, offset + 1, " "),)
+        problem = Problem(where, f"a {name}", "a plain space", "Write a plain space.", at=error.line, edits=edits)
+        return Diagnosis("text-encoding", problem)
+    if not found.isascii():
+        fix = "Write it in ASCII, or put quotes around it."
+        return Diagnosis("text-encoding", Problem(where, _short(found), "ASCII outside quotes", fix, at=error.line))
+    fix = "Write the digits alone."
+    return Diagnosis("syntax", Problem(where, _short(found), "a number such as 8, 0x8 or 0.5", fix, at=error.line))
 
 
 def _yaml(line: int) -> Diagnosis:

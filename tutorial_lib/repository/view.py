@@ -14,7 +14,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tutorial_lib.repository.graph_view import GraphView
 from tutorial_lib.repository.layout import CONFIG
 from tutorial_lib.repository.python_view import PythonView
-from tutorial_lib.repository.source import BOM, Source
+from tutorial_lib.repository.source import BOM, Source, foreign
 from tutorial_lib.versions import Release, cpu_count
 
 LARGEST_TEXT = 4 * 2**20  # bytes; no configuration is longer
@@ -42,11 +42,16 @@ DEFAULT_FILES = {
 
 @dataclass(frozen=True)
 class ParseError:
-    """What protobuf's parser could not read; line and column count from 1, and are 0 when it gave none."""
+    """What protobuf's parser could not read; line and column count from 1, and are 0 when it gave none.
+
+    Attributes:
+        foreign: what Python's parser takes all the same, and Triton's does not.
+    """
 
     line: int
     column: int
     message: str
+    foreign: str = ""
 
 
 @dataclass(frozen=True)
@@ -194,7 +199,12 @@ class ModelView:
         # a byte order mark has a finding of its own; a space in its place keeps all columns
         text = f" {self.text[1:]}" if self.text.startswith(BOM) else self.text
         try:
-            return text_format.Parse(text, ModelConfig()), None
+            config = text_format.Parse(text, ModelConfig())
+            place, what = foreign(text) or (-1, "")
+            if place < 0:
+                return config, None
+            line = self.source.line_at(place)
+            return ModelConfig(), ParseError(line, place - self.source.offset(line) + 1, "", what)
         except text_format.ParseError as error:
             message = str(error).partition(" : ")[2] or str(error)
             return ModelConfig(), ParseError(error.GetLine() or 0, error.GetColumn() or 0, message.strip().rstrip("."))
@@ -239,7 +249,7 @@ class ModelView:
     def file_names(self) -> tuple[str, ...]:
         """The model file the backend will open in a version folder; several where it takes any of them."""
         chosen = self.config.default_model_filename
-        return (chosen,) if chosen else DEFAULT_FILES.get(self.backend, ())
+        return (chosen,) if chosen and not self.ensemble else DEFAULT_FILES.get(self.backend, ())
 
     def model_files(self) -> Iterator[tuple[int, Path]]:
         """The model file of each version that is looked into, when it is a file inside its version folder."""

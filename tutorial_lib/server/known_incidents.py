@@ -30,6 +30,12 @@ PYTHON = (
         "python-model",
     ),
     known(
+        r"auto_complete_config function in model .* must return",
+        "auto_complete_config() does not return the configuration.",
+        "End it with return auto_complete_model_config.",
+        "python-model",
+    ),
+    known(
         r"does not implement `execute` method",
         "the class has no execute(); it loads, and fails on the first request.",
         "Add def execute(self, requests).",
@@ -54,7 +60,7 @@ PYTHON = (
         "no-return",
     ),
     known(
-        r"(?:ModuleNotFoundError|ImportError): No module named '(?P<m>numpy[^']*)'",
+        r"(?:ModuleNotFoundError|ImportError): No module named 'numpy'",
         "the Python that runs the model finds no numpy.",
         "Put the environment's bin first on PATH when you start Triton, or give EXECUTION_ENV_PATH.",
         "python-package",

@@ -87,7 +87,7 @@ LAYOUT = (
         "Write one (./workshop config MODEL.onnx), or start the server without --disable-auto-complete-config.",
     ),
     known(
-        r"failed to open text file for read (?P<f>(?:(?!/warmup/)\S)+): No such file",
+        r"failed to open text file for read (?P<f>(?:(?!/warmup/|/initial_state/)\S)+): No such file",
         "the label file is not there: {f}.",
         "Put it beside config.pbtxt, or take label_filename out.",
         "label-file",

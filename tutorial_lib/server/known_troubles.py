@@ -69,6 +69,31 @@ SCHEDULING = (
         "instance-group",
     ),
     known(
+        r"specifies profile field which is only supported for TensorRT",
+        "instance_group names a profile, which only TensorRT models have.",
+        "Delete profile.",
+        "instance-group",
+    ),
+    known(
+        r"initial_state|/initial_state/|'state' dim description",
+        "the initial state of a sequence does not fit its state: its type, its dims, or its data.",
+        "Write data_type and dims as in state, and zero_data: true, or a file in the model's initial_state/ folder.",
+        "sequence-control",
+    ),
+    known(
+        r"batch (?:input|output) (?:kind|data type)",
+        "a batch_input or batch_output has not one source, or another type than INT32 or FP32.",
+        "Name one input as source_input, and write data_type: TYPE_FP32.",
+        "batch-input",
+    ),
+    known(
+        r"unable to find '\S+' for repo agent|"
+        r"unable to find (?:Python backend based )?backend library '[^']*' for model",
+        "the configuration names a library (runtime, or a repository agent) that this server has not.",
+        "Delete runtime, or model_repository_agents.",
+        "extra-library",
+    ),
+    known(
         r"which will prevent scheduling of one or more model instances",
         "the rate limiter has fewer resources than one instance asks for.",
         "Raise --rate-limit-resource, or lower the instance's resources.",
@@ -107,7 +132,7 @@ REQUEST_SHAPED = (  # at load they speak of the warm-up sample, later of a clien
         "warmup",
     ),
     known(
-        r"inference input '(?P<t>[^']*)' data-type is '(?P<g>\w+)', but model '[^']*' expects '(?P<e>\w+)'",
+        r"inference input '(?P<t>[^']*)' data-type is '(?P<g>[\w<>]+)', but model '[^']*' expects '(?P<e>\w+)'",
         "input '{t}': {g} was given, the model takes {e}.",
         "Convert it to {e}.",
         "warmup",

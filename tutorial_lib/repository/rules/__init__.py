@@ -2,6 +2,7 @@
 
 from tutorial_lib.repository.rules import (
     backend,
+    batch_tensors,
     batching,
     ensembles,
     graph,
@@ -10,6 +11,7 @@ from tutorial_lib.repository.rules import (
     model_file,
     parsing,
     python_model,
+    python_package,
     sequence,
     tensors,
     torchscript,
@@ -18,6 +20,7 @@ from tutorial_lib.repository.rules import (
 
 __all__ = [
     "backend",
+    "batch_tensors",
     "batching",
     "ensembles",
     "graph",
@@ -26,6 +29,7 @@ __all__ = [
     "model_file",
     "parsing",
     "python_model",
+    "python_package",
     "sequence",
     "tensors",
     "torchscript",

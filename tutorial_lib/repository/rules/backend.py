@@ -35,6 +35,8 @@ IMAGE = (
     "square",
 )
 
+AGENTS = ("checksum",)
+
 
 @lru_cache
 def _embedded() -> tuple[str, ...]:
@@ -84,6 +86,29 @@ def unknown_backend(model: ModelView) -> Iterator[Problem]:
         yield Problem(
             "", found, f"a backend of the {tier} tier: {', '.join(here)}", fix, at=at, severity=severity, note=note
         )
+
+
+@rule(
+    "extra-library",
+    severity="error",
+    lesson=LESSON,
+    why="Libraries that a configuration names are loaded with the model; the server has to have them.",
+)
+def extra_library(model: ModelView) -> Iterator[Problem]:
+    config, tier = model.config, model.repository.tier
+    agents = AGENTS if tier == "container" else ()
+    for number, agent in enumerate(config.model_repository_agents.agents):
+        if agent.name not in agents:
+            at, found = f"model_repository_agents.agents[{number}]", f'repository agent "{agent.name}"'
+            severity = "" if tier == "embedded" else "warning"
+            expected = f"an agent of the {tier} tier: {', '.join(agents) or 'it has none'}"
+            yield Problem("", found, expected, "Delete it, or serve where it is.", at=at, severity=severity)
+    if config.runtime and tier == "embedded" and not model.ensemble:
+        usual = "libtriton_python.so" if model.backend == "python" else "model.py"
+        there = {name for version in model.read_versions for name in model.files_of(version)} | {*model.listing.files}
+        if config.runtime not in (usual, *there):
+            found = f'runtime: "{config.runtime}"'
+            yield Problem("", found, f"{usual}, or nothing", "Delete the runtime line.", at="runtime")
 
 
 def _right(word: str, known: tuple[str, ...]) -> str:

@@ -246,24 +246,3 @@ def preferred_size(model: ModelView) -> Iterator[Problem]:
             "Delete preferred_batch_size, and measure both.",
             at="dynamic_batching.preferred_batch_size",
         )
-
-
-@rule(
-    "batch-input",
-    severity="error",
-    lesson=LESSON,
-    why="A batch input is made out of another input, which has to exist.",
-)
-def batch_input(model: ModelView) -> Iterator[Problem]:
-    names = {entry.name for entry in model.config.input}
-    for number, entry in enumerate(model.config.batch_input):
-        for source in entry.source_input:
-            if source not in names:
-                listed = ", ".join(sorted(names))
-                yield Problem(
-                    "batch_input",
-                    f'source_input: "{source}"',
-                    f"one of {listed}",
-                    "Correct the name.",
-                    at=f"batch_input[{number}].source_input",
-                )

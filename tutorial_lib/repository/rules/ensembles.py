@@ -90,12 +90,13 @@ def ensemble_model_missing(model: ModelView) -> Iterator[Problem]:
             yield Problem(
                 subject, f'model_name: "{step.model_name}", and no such folder', expected, fix, at=f"{at}.model_name"
             )
-        elif step.model_version > 0 and step.model_version not in (served := models[step.model_name].served):
+        elif step.model_version != -1 and step.model_version not in (served := models[step.model_name].served):
             there = ", ".join(map(str, served)) or "none"
+            missing = "no model_version, which is 0," if step.model_version == 0 else ""
             fix = "Write model_version: -1, which takes the newest."
             yield Problem(
                 subject,
-                f"model_version: {step.model_version} of {step.model_name}",
+                f"{missing or f'model_version: {step.model_version}'} of {step.model_name}",
                 f"a served version: {there}",
                 fix,
                 at=f"{at}.model_version",

@@ -8,6 +8,7 @@ from tritonclient.grpc.model_config_pb2 import ModelInstanceGroup
 
 from tutorial_lib.repository.proto_fields import name_of
 from tutorial_lib.repository.registry import Problem, rule
+from tutorial_lib.repository.rules.layout import PLAIN, runs_in_stub
 from tutorial_lib.repository.view import ModelView
 
 LESSON = "04#fields-question"
@@ -46,6 +47,10 @@ def instance_group(model: ModelView) -> Iterator[Problem]:
         elif any(one >= gpus or one < 0 for one in ids):
             there = f"0 to {gpus - 1}" if gpus else "no gpus: this server has none"
             yield Problem("", f"gpus: {ids}", there, "Delete gpus to use all that are there.", at=f"{at}.gpus")
+        if group.name and not PLAIN.fullmatch(group.name) and runs_in_stub(model):
+            found, fix = f"name: {group.name!r}", "Write a name of letters, digits, _ and -, or delete it."
+            note = "It is one word of the shell command that starts the Python stub."
+            yield Problem("", found, "a name without spaces and signs", fix, at=f"{at}.name", note=note)
         if group.profile and model.backend != "tensorrt":
             yield Problem(
                 "", f"profile: {list(group.profile)}", "it for TensorRT only", "Delete profile.", at=f"{at}.profile"

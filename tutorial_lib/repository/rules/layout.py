@@ -13,6 +13,8 @@ from tutorial_lib.repository.view import DEFAULT_FILES, Listing, ModelView, Repo
 
 LESSON = "04#layout-question"
 JUNK = ("__pycache__", "__MACOSX", ".ipynb_checkpoints")
+# what a shell takes as one word; Triton starts its Python stub through one, unquoted
+PLAIN = re.compile(r"[\w@%+=:,.-]+", re.ASCII)
 _MODEL_FILES = {name for names in DEFAULT_FILES.values() for name in names}
 
 
@@ -158,6 +160,11 @@ def _without_name(model: ModelView) -> tuple[Edit, ...]:
     return (Edit(start, end, ""),)
 
 
+def runs_in_stub(model: ModelView) -> bool:
+    """Whether a Python process runs it: the embedded server has no other backends."""
+    return model.backend == "python" or (model.repository.tier == "embedded" and model.backend != "ensemble")
+
+
 @rule(
     "folder-name",
     severity="error",
@@ -167,7 +174,7 @@ def _without_name(model: ModelView) -> tuple[Edit, ...]:
 def folder_name(model: ModelView) -> Iterator[Problem]:
     if MODEL_NAME.fullmatch(model.name):
         return
-    stub = model.backend == "python" or (model.repository.tier == "embedded" and model.backend != "ensemble")
+    stub = runs_in_stub(model)
     spaces = model.name != model.name.strip()
     what = "a space at one end" if spaces else "a space, or a character beyond ASCII letters, digits and _-."
     yield Problem(
@@ -238,7 +245,10 @@ def version_policy(model: ModelView) -> Iterator[Problem]:
     elif kind == "specific" and model.versions:
         missing = [str(one) for one in policy.specific.versions if one not in model.versions]
         there = ", ".join(map(str, model.versions))
-        if missing:
+        if not policy.specific.versions:
+            fix = f"Write versions: [ {there} ]."
+            yield Problem("version_policy", "specific { } without versions", "one at least", fix, at="version_policy")
+        elif missing:
             yield Problem(
                 "version_policy",
                 f"versions that have no folder: {', '.join(missing)}",

@@ -43,6 +43,11 @@ def model_path(model: ModelView) -> Iterator[Problem]:
             at="default_model_filename",
             severity="warning" if read else "",
         )
+    elif model.backend == "python" and "." in name.split("/")[:-1]:
+        fix = f'Write default_model_filename: "{PurePosixPath(name)}".'
+        at = "default_model_filename"
+        found = f"default_model_filename: {name!r}"
+        yield Problem("", found, "no folder . in it: the stub takes it for a module's name", fix, at=at)
 
 
 @rule(

@@ -9,6 +9,7 @@ from tutorial_lib.repository.findings import Edit
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.source import BOM
 from tutorial_lib.repository.view import ModelView
+from tutorial_lib.versions import TARGET
 
 LESSON = "04#fields-question"
 
@@ -32,6 +33,17 @@ def other_syntax(model: ModelView) -> Iterator[Problem]:
 )
 def unknown_field(model: ModelView) -> Iterator[Problem]:
     yield from _cause("unknown-field", model)
+    if model.repository.release.tag <= TARGET:
+        for owner, name, at in (
+            (model.config, "model_metrics", "model_metrics"),
+            (model.config.ensemble_scheduling, "max_inflight_requests", "ensemble_scheduling.max_inflight_requests"),
+        ):
+            if model.source.place(at) and name in owner.DESCRIPTOR.fields_by_name:
+                release = model.repository.release.tag
+                yield Problem(
+                    f"field '{name}'", f"a field that Triton {release} does not know", "it for newer releases only",
+                    f"Delete {name}, or serve with a newer Triton.", at=at,
+                )  # fmt: skip
 
 
 @rule("type-alias", severity="error", lesson=LESSON, why="An enum has exactly the names that Triton gave it.")
@@ -92,6 +104,7 @@ def placeholder(model: ModelView) -> Iterator[Problem]:
     why="Triton reads config.pbtxt as UTF-8 without a byte order mark.",
 )
 def text_encoding(model: ModelView) -> Iterator[Problem]:
+    yield from _cause("text-encoding", model)
     raw = model.config_bytes or b""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         yield Problem("config.pbtxt", "UTF-16", "UTF-8", "Save the file as UTF-8 without a byte order mark.", at=1)

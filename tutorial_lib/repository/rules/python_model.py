@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
-import sys
 from collections.abc import Iterator
-from functools import lru_cache
 
 from tritonclient.grpc import model_config_pb2
 
@@ -16,8 +13,12 @@ from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView
 
 LESSON = "04#layout-question"
-STUB = ("triton_python_backend_utils", "c_python_backend_utils", "tritonserver")
-_SIGNATURES = {"initialize": ("self, args", 2), "execute": ("self, requests", 2), "finalize": ("self", 1)}
+_SIGNATURES = {
+    "__init__": ("self", 1),
+    "initialize": ("self, args", 2),
+    "execute": ("self, requests", 2),
+    "finalize": ("self", 1),
+}
 
 
 @rule(
@@ -77,6 +78,11 @@ def _methods(script: PythonView, file: str) -> Iterator[Problem]:
         fix = "Write @staticmethod above def auto_complete_config(auto_complete_model_config)."
         yield Problem(
             f"{file}, auto_complete_config", "a method", "a static method", fix, at=complete.lineno, file=file
+        )
+    if complete is not None and not any(one.value is not None for one in returns_of(complete)):
+        fix = "End it with return auto_complete_model_config."
+        yield Problem(
+            f"{file}, auto_complete_config", "no return", "the configuration", fix, at=complete.lineno, file=file
         )
 
 
@@ -241,57 +247,3 @@ def optional_input(model: ModelView) -> Iterator[Problem]:
                     at=line,
                     file=file,
                 )
-
-
-@rule(
-    "python-package",
-    severity="error",
-    lesson="05#container-question",
-    why="The stub runs model.py with the packages of its own Python.",
-)
-def python_package(model: ModelView) -> Iterator[Problem]:
-    if "EXECUTION_ENV_PATH" in model.config.parameters:
-        return
-    embedded = model.repository.tier == "embedded"
-    for script in model.scripts:
-        file = model.relative(script.path)
-        beside = {name.removesuffix(".py") for folder in (script.path.parent, model.path) for name in _names(folder)}
-        for name, line in script.imports.items():
-            if name in STUB or name in beside or name in sys.stdlib_module_names or name == "numpy":
-                continue
-            if embedded and not _installed(name):
-                fix = f"Install {name} into the environment of the server, or correct the import."
-                yield Problem(
-                    f"{file}, import {name}",
-                    "no such package in this environment",
-                    "one that is installed",
-                    fix,
-                    at=line,
-                    file=file,
-                )
-            elif not embedded:
-                fix = f"Add it to the image (pip install {name}), or pack an environment (EXECUTION_ENV_PATH)."
-                yield Problem(
-                    f"{file}, import {name}",
-                    "a package that the NGC image may lack",
-                    "numpy and the standard library",
-                    fix,
-                    at=line,
-                    file=file,
-                    severity="warning",
-                )
-
-
-@lru_cache(maxsize=512)
-def _installed(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return name in sys.modules
-
-
-def _names(folder) -> list[str]:
-    try:
-        return [path.name for path in folder.iterdir()]
-    except OSError:
-        return []

@@ -76,6 +76,10 @@ def dims_value(model: ModelView) -> Iterator[Problem]:
         if wrong:
             fix = f"Write -1 in place of {wrong[0]} if the axis varies, else its size."
             yield Problem(subject, f"dims: {shape_text(entry.dims)}", "sizes from 1, or -1", fix, at=f"{path}.dims")
+        shape = [size for size in entry.reshape.shape if size == 0 or size < -1]
+        if shape:
+            found, fix = f"reshape {shape_text(entry.reshape.shape)}", f"Write a size in place of {shape[0]}."
+            yield Problem(subject, found, "sizes from 1, or -1", fix, at=f"{path}.reshape")
 
 
 @rule(

@@ -71,6 +71,8 @@ def _names(sample, known: dict, subject: str, at: str) -> Iterator[Problem]:
             ", ".join(known),
             right,
             at=f"{at}.inputs",
+            severity="" if missing else "warning",
+            note="" if missing else "Triton leaves it out.",
         )
     elif missing:
         yield Problem(
