@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tutorial_lib.server.known_failures import TENSORS, TEXT, Known, known
 from tutorial_lib.server.known_layout import LAYOUT
+from tutorial_lib.server.known_onnxruntime import ONNXRUNTIME
 from tutorial_lib.server.known_pytorch import PYTORCH
 
 SCHEDULING = (
@@ -213,4 +214,6 @@ ENSEMBLES = (
         "ensemble-map",
     ),
 )
-KNOWN: tuple[Known, ...] = (*PYTORCH, *TENSORS, *LAYOUT, *ENSEMBLES, *SCHEDULING, *REQUEST_SHAPED, *TEXT)
+KNOWN: tuple[Known, ...] = (
+    *(*PYTORCH, *ONNXRUNTIME, *TENSORS, *LAYOUT, *ENSEMBLES, *SCHEDULING, *REQUEST_SHAPED, *TEXT),
+)

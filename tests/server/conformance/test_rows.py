@@ -12,6 +12,7 @@ from tests.server.conformance.channels import CHANNELS, ask, said
 from tests.server.conformance.row import Ask, Row
 from tests.server.conformance.rows import BY_NAME, ROWS
 from tutorial_lib.server import Server, serve
+from tutorial_lib.server.explain import explain_log
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,12 @@ def test_verdict_and_completion(row: Row, server, index, log):
         else:
             assert found == expected, key
     assert row.logged in log
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.refused], ids=lambda row: row.name)
+def test_refusals_are_put_into_words(row: Row, log):
+    (item,) = (item for item in explain_log(log) if item.model == row.name)
+    assert item.known and item.cause and item.fix, item.line
 
 
 def tensor_entry(entry: dict) -> tuple:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import queue
+import re
 import threading
+import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc
@@ -55,6 +60,10 @@ MODELS = {
     "cached": (double(["n", 3]), f"response_cache {{ enable: true }} {ONE}"),
     "defaults": (double(["n", 3]), ""),
     "pair": (double(["n", 3]), "instance_group [ { count: 2 kind: KIND_CPU } ]"),
+    "patient": (
+        double(["n", 3]),
+        f"max_batch_size: 8 dynamic_batching {{ max_queue_delay_microseconds: 3000000 }} {ONE}",
+    ),
     "slow": (products(), f"max_batch_size: 1 dynamic_batching {{ }} {ONE} {THREADS}"),
     "limited_a": (products(), f"max_batch_size: 1 {limited(1)} {THREADS}"),
     "limited_b": (products(), f"max_batch_size: 1 {limited(1)} {THREADS}"),
@@ -186,26 +195,46 @@ def test_the_rate_limiter_refuses_what_can_never_run(server):
     assert entry["state"] == "UNAVAILABLE" and "which will prevent scheduling" in entry["reason"]
 
 
-def test_a_request_cancelled_in_the_queue_is_not_computed(server):
-    x = grpc.InferInput("x", [1, SIDE, SIDE], "FP32")
-    x.set_data_from_numpy(np.ones((1, SIDE, SIDE), np.float32))
-    said_by, done = {}, {name: threading.Event() for name in "abc"}
+def pending(server: Server, model: str) -> int:
+    """Requests in the model's queue."""
+    text = httpx.get(server.metrics_url, trust_env=False).text
+    found = re.search(rf'^nv_inference_pending_request_count{{model="{model}",version="1"}} (\d+)', text, re.M)
+    return int(found[1]) if found else 0
 
-    def note(name: str):
-        def callback(result, error) -> None:
-            said_by[name] = str(error or "answered")
-            done[name].set()
 
-        return callback
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.005)
 
-    before = server.statistics("slow")["inference_count"]
+
+def cancelled(server: Server, model: str, shape: tuple[int, ...], *, sent: int, waiting: int, cancel: int) -> list[str]:
+    """What `sent` clients are told when the first `cancel` of them give up once `waiting` requests are queued."""
+    tensor = grpc.InferInput("x", list(shape), "FP32")
+    tensor.set_data_from_numpy(np.ones(shape, np.float32))
+    told: queue.Queue[str] = queue.Queue()
     with grpc.InferenceServerClient(server.grpc_address) as client:
-        calls = {name: client.async_infer("slow", [x], note(name)) for name in "abc"}
-        calls["b"].cancel()
-        for name, event in done.items():
-            assert event.wait(60), name
-    assert said_by["a"] == said_by["c"] == "answered" and "ancelled" in said_by["b"]
-    assert server.statistics("slow")["inference_count"] - before == 2
+        calls = [client.async_infer(model, [tensor], lambda result, error: told.put(str(error))) for _ in range(sent)]
+        wait_until(lambda: pending(server, model) == waiting)
+        for call in calls[:cancel]:
+            call.cancel()
+        return [told.get(timeout=60) for _ in calls]
+
+
+def test_a_request_cancelled_while_its_batch_is_collected_is_not_computed(server):
+    told = cancelled(server, "patient", (1, 3), sent=3, waiting=3, cancel=2)
+    assert sum("ancelled" in error for error in told) == 2 and told.count("None") == 1
+    assert server.statistics("patient")["inference_count"] == 1
+
+
+def test_a_request_handed_to_an_instance_is_computed_even_when_cancelled(server):
+    told = cancelled(server, "slow", (1, SIDE, SIDE), sent=3, waiting=2, cancel=3)
+    assert all("ancelled" in error for error in told), "the clients are let go at once"
+    # what still waited comes before this one
+    x = np.ones((1, SIDE, SIDE), np.float32)
+    assert np.array_equal(ask(server, "slow", {"x": x}, ("y",), channel="grpc")["y"], x)
+    assert server.statistics("slow")["inference_count"] == 4
 
 
 def test_sequence_controls_reach_the_model(server):
