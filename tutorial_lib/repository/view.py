@@ -136,8 +136,8 @@ class ModelView:
     @cached_property
     def versions(self) -> tuple[int, ...]:
         """The version folders that Triton takes."""
-        names = [name for name in self.listing.folders if name.isascii() and name.isdecimal()]
-        return tuple(sorted(int(name) for name in names if name == str(int(name))))
+        names = [name for name in self.listing.folders if name.isascii() and name.isdecimal() and len(name) < 20]
+        return tuple(sorted(int(name) for name in names if name == str(int(name)) and int(name) < 2**63))
 
     @cached_property
     def served(self) -> tuple[int, ...]:
