@@ -196,6 +196,18 @@ SERVER = (
         "Check LD_LIBRARY_PATH; start it through serve(), which sets it.",
     ),
     known(
+        r"terminate called after throwing an instance of 'std::out_of_range'",
+        "the server ended at a number that does not fit into 64 bits, such as the name of a version folder.",
+        "Rename the folder; ./workshop lint names it.",
+        "version-folder",
+    ),
+    known(
+        r"terminate called after throwing an instance of 'std::length_error'",
+        "the server ended while it read a text file that is none, such as a folder named by label_filename.",
+        "Put the label file there; ./workshop lint names it.",
+        "label-file",
+    ),
+    known(
         r"Signal \((?P<n>\d+)\) received|Segmentation fault|terminate called",
         "the server itself crashed (signal {n}).",
         "Look at the lines before: the model or backend that ran last.",
