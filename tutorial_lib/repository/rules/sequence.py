@@ -54,7 +54,7 @@ def sequence_control(model: ModelView) -> Iterator[Problem]:
             kinds.setdefault(one.kind, f"'{control.name}'")
             yield from _values(one, name, subject, f"{at}.control")
     slots = batching.direct.minimum_slot_utilization
-    if not 0 <= slots <= 1:
+    if slots < 0 or slots > 1:  # Triton takes nan
         at = "sequence_batching.direct.minimum_slot_utilization"
         yield Problem(
             "", f"minimum_slot_utilization: {slots:g}", "a share from 0 to 1", "Write a share, such as 0.5.", at=at
