@@ -60,6 +60,12 @@ PYTHON = (
         "no-return",
     ),
     known(
+        r"ModuleNotFoundError: No module named '(?:model|\.)'",
+        "the stub does not find the model's own file: an instance group's name has a space in it, or "
+        "default_model_filename a folder called '.'.",
+        "Write plain names; ./workshop lint names the line.",
+    ),
+    known(
         r"(?:ModuleNotFoundError|ImportError): No module named 'numpy'",
         "the Python that runs the model finds no numpy.",
         "Put the environment's bin first on PATH when you start Triton, or give EXECUTION_ENV_PATH.",
