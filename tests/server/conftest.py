@@ -91,3 +91,11 @@ def shared_server(tmp_path_factory):
     save_double(repository / "double" / "1" / "model.onnx")
     with serve(repository) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def judged(tmp_path_factory):
+    """What the server says to all cases and examples; see `tests/server/judged.py`."""
+    from tests.server.judged import judge_all
+
+    return judge_all(tmp_path_factory.mktemp("judged"))

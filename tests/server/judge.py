@@ -16,7 +16,7 @@ from tutorial_lib.paths import CHECKOUT
 from tutorial_lib.server import Server, serve
 
 CASES = CHECKOUT / "tests" / "cases"
-MAX_FOLDERS = 120
+MAX_FOLDERS = 200
 
 
 @dataclass(frozen=True)

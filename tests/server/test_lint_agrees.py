@@ -7,43 +7,24 @@ model mended. One server judges as many of them as names allow.
 from __future__ import annotations
 
 import filecmp
-import os
 import re
 import shutil
-import subprocess
-import sys
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 from tests.server.conftest import write_echo
-from tests.server.judge import CASES, Verdict, case_folder, copy_repository, groups, serving, verdicts
-from tests.server.rule_examples import REFUSED, Example
-from tests.server.rule_examples_ensembles import ENSEMBLES, write_steps
-from tests.server.rule_examples_more import EXAMPLES
-from tests.server.rule_examples_neighbours import NEIGHBOURS
+from tests.server.judge import CASES, case_folder
+from tests.server.judged import ALL, ANSWERS, ELSEWHERE, JUDGED, folder_name
+from tests.server.rule_examples import REFUSED
 from tests.unit.test_explain import EXPECTED
 from tutorial_lib.errors import RepositoryError, ServerError
 from tutorial_lib.repository.lint import RULES, lint_repository
 from tutorial_lib.server import serve
-from tutorial_lib.server.explain import Explanation, explain_log
-from tutorial_lib.server.health import zeros_request
 from tutorial_lib.server.known_incidents import INCIDENTS
 from tutorial_lib.server.known_troubles import KNOWN
 
-# no server, or nothing of a repository: what they show is tested where the part they concern lives
-ELSEWHERE = {
-    "73": "the exporter: no repository",
-    "74": "the exporter: no repository",
-    "78": "the notebook runner: no repository",
-    "63": "a client shared between threads: the repository is case 60's",
-    "65": "a client's address: the repository is case 60's",
-    "69": "a flag of the server: the repository is case 60's",
-    "70": "a port that is taken: the repository is case 60's",
-    "71": "a client's tensor names: the repository is case 60's",
-}
-JUDGED = sorted(folder.name[:2] for folder in CASES.iterdir() if folder.name[:2] not in ELSEWHERE)
 # served, and yet wrong or slow: what the linter has to say about them, as each case's right outcome has it
 WARNED = {
     "04": {"sentence_emb": "batching-without-batch"},
@@ -61,8 +42,6 @@ WARNED = {
 SERVED_WRONG = {"no-return", "python-model", "python-output", "python-input", "optional-input"}
 # refused for a reason that no reading of the files shows
 UNSEEN = {("58", "init_raises")}
-# the clients whose answers the running server repeats, word for word
-ANSWERS = ["36", "46", "52", "53", "55", "56", "58"]
 BROKEN_WHEN_ASKED = {
     "python-model_execute",
     "python-model_arguments",
@@ -75,63 +54,9 @@ NOT_HERE = {
     "plan-version": "this server has no TensorRT backend",
     "unreadable": "the tests may run as root, who reads everything; tests/unit has it",
     "path-level": "serve() refuses the path; below",
+    "sequence-state": "the whole server may end at it",
     "folder-name": "serve() refuses the name; below",
 }
-ALL: tuple[Example, ...] = (*EXAMPLES, *NEIGHBOURS, *ENSEMBLES)
-
-
-def folder_name(example: Example) -> str:
-    return f"{example.rule}_{example.name}"
-
-
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory):
-    """Verdicts, explanations and repositories, and what the cases' clients printed; the servers have ended."""
-    root = tmp_path_factory.mktemp("judged")
-    repositories = {number: copy_repository(number, root / f"case-{number}") for number in JUDGED}
-    repositories["rules"] = root / "rules"
-    write_steps(root / "rules")
-    for example in ALL:
-        example.write(root / "rules", folder_name(example))
-    said: dict[str, dict[str, Verdict]] = {}
-    words: dict[str, dict[str, Explanation]] = {}
-    answers: dict[str, str] = {}
-    health: dict[str, bool] = {}
-    for group in groups(list(repositories.values())):
-        with serving(group) as server:
-            found = verdicts(server)
-            explained = {item.model: item for item in explain_log(server.process.log_text())}
-            for key, repository in repositories.items():
-                if repository in group:
-                    names = {path.name for path in repository.iterdir() if path.is_dir()}
-                    said[key] = {name: found[name] for name in names}
-                    words[key] = {name: explained[name] for name in names & explained.keys()}
-                    if key in ANSWERS:
-                        answers[key] = ask(key, server)
-            if repositories["rules"] in group:
-                for example in ALL:
-                    for name in (f"bad_{folder_name(example)}", f"ok_{folder_name(example)}"):
-                        if found[name].loaded and "sequence_batching" not in (example.config or ""):
-                            health[name] = answers_as_declared(server, name)
-    return {"repositories": repositories, "said": said, "words": words, "answers": answers, "health": health}
-
-
-def answers_as_declared(server, model: str) -> bool:
-    """Whether a request of zeros comes back with the outputs that config.pbtxt names."""
-    metadata = server.metadata(model)
-    try:
-        answer = server.control.infer(model, zeros_request(metadata), timeout_s=2 if "no-return" in model else 10)
-    except ServerError:
-        return False
-    return sorted(out["name"] for out in answer.get("outputs", [])) == sorted(
-        out["name"] for out in metadata["outputs"]
-    )
-
-
-def ask(number: str, server) -> str:
-    environment = os.environ | {"TRITON_HTTP": server.http_address, "TRITON_GRPC": server.grpc_address}
-    command = [sys.executable, str(case_folder(number) / "client.py")]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def observed(number: str) -> str:
@@ -150,14 +75,14 @@ def official(number: str) -> dict[str, bool]:
 
 @pytest.mark.parametrize("number", JUDGED)
 def test_the_running_server_judges_a_case_as_the_official_one_did(judged, number):
-    assert {name: verdict.loaded for name, verdict in judged["said"][number].items()} == official(number)
+    assert {name: verdict.loaded for name, verdict in judged.said[number].items()} == official(number)
 
 
 @pytest.mark.parametrize("number", JUDGED)
 def test_the_log_of_the_running_server_is_explained(judged, number):
     """Every refusal in words, with the rule the case stands for; nothing else of the log is called a cause."""
-    refused = {name for name, verdict in judged["said"][number].items() if not verdict.loaded}
-    words = judged["words"][number]
+    refused = {name for name, verdict in judged.said[number].items() if not verdict.loaded}
+    words = judged.words[number]
     consequences = {name for item in words.values() for name in item.consequences}
     assert refused == {name for name, item in words.items() if item.severity == "error" and name in refused} | (
         refused & consequences
@@ -169,7 +94,7 @@ def test_the_log_of_the_running_server_is_explained(judged, number):
 @pytest.mark.parametrize("number", ANSWERS)
 def test_the_running_server_answers_a_case_as_observed(judged, number):
     theirs = observed(number).partition("[client rc=0]\n")[2].partition("\n[")[0]
-    assert anywhere(judged["answers"][number]) == anywhere(theirs)
+    assert anywhere(judged.answers[number]) == anywhere(theirs)
 
 
 def anywhere(text: str) -> list[str]:
@@ -184,18 +109,19 @@ def anywhere(text: str) -> list[str]:
 @pytest.mark.parametrize("example", ALL, ids=folder_name)
 def test_an_example_is_judged_as_it_says(judged, example):
     name = folder_name(example)
-    bad, good = judged["said"]["rules"][f"bad_{name}"], judged["said"]["rules"][f"ok_{name}"]
+    twin = judged.twins[f"ok_{name}"]
+    bad, good = judged.said["rules"][f"bad_{name}"], judged.said["rules"][twin]
     assert bad.loaded == (example.verdict != REFUSED), bad.reason
     assert example.says in bad.reason or bad.loaded
     assert good.loaded, good.reason
-    assert judged["health"].get(f"ok_{name}", True)
+    assert judged.health.get(twin, True)
     if name in BROKEN_WHEN_ASKED:
-        assert not judged["health"][f"bad_{name}"]
+        assert not judged.health[f"bad_{name}"]
 
 
 @pytest.mark.parametrize("example", [one for one in ALL if one.verdict == REFUSED], ids=folder_name)
 def test_an_examples_refusal_is_explained(judged, example):
-    words, name = judged["words"]["rules"], f"bad_{folder_name(example)}"
+    words, name = judged.words["rules"], f"bad_{folder_name(example)}"
     item = words.get(name) or next(item for item in words.values() if name in item.consequences)
     if name in item.consequences:
         assert example.rule == "ensemble-step-broken" and item.known
@@ -207,8 +133,8 @@ def test_an_examples_refusal_is_explained(judged, example):
 @pytest.mark.parametrize("number", JUDGED)
 def test_the_linter_judges_a_case_as_the_server_did(judged, number):
     """An error for what is refused, with the case's rule; none for what is served, unless it fails when asked."""
-    found = lint(judged["repositories"][number])
-    for name, verdict in judged["said"][number].items():
+    found = lint(judged.repositories[number])
+    for name, verdict in judged.said[number].items():
         reported = {item.rule: item.severity for item in found if item.model == name or subject(item) == name}
         errors = {rule for rule, severity in reported.items() if severity == "error"}
         if (number, name) in UNSEEN:
@@ -234,12 +160,13 @@ def lint(repository: Path):
 
 @pytest.mark.parametrize("example", ALL, ids=folder_name)
 def test_the_linter_judges_an_example_as_the_server_did(judged, example):
-    found = lint(judged["repositories"]["rules"])
+    found = lint(judged.repositories["rules"])
     name = folder_name(example)
     bad = {item.rule: item.severity for item in found if f"bad_{name}" in (item.model, subject(item))}
-    good = {item.rule: item.severity for item in found if f"ok_{name}" in (item.model, subject(item))}
+    twin = judged.twins[f"ok_{name}"]
+    good = {item.rule: item.severity for item in found if twin in (item.model, subject(item))}
     assert example.rule in bad, bad
-    refused = not judged["said"]["rules"][f"bad_{name}"].loaded
+    refused = not judged.said["rules"][f"bad_{name}"].loaded
     assert "error" in bad.values() if refused else name in BROKEN_WHEN_ASKED or "error" not in bad.values(), bad
     assert example.rule not in good and "error" not in good.values(), good
 
@@ -276,7 +203,7 @@ def test_a_python_model_without_its_file_would_load_for_ever(tmp_path, monkeypat
 
 @pytest.mark.parametrize("number", [number for number in JUDGED if (case_folder(number) / "expected_config").is_dir()])
 def test_the_linter_finds_nothing_wrong_with_the_right_configuration(judged, tmp_path, number):
-    repository = shutil.copytree(judged["repositories"][number], tmp_path / "models")
+    repository = shutil.copytree(judged.repositories[number], tmp_path / "models")
     for right in (case_folder(number) / "expected_config").glob("*.pbtxt"):
         shutil.copyfile(right, repository / right.stem / "config.pbtxt")
         assert [item for item in lint_repository(repository).errors if item.model == right.stem] == []

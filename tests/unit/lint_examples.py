@@ -790,11 +790,19 @@ SCATTERED = 'batch_output [ { kind: BATCH_SCATTER_WITH_INPUT_SHAPE target_name: 
 EXTRA = warm(f"{WARM} zero_data: true").replace(
     "inputs {", f'inputs {{ key: "w" value {{ {WARM} zero_data: true }} }} inputs {{', 1
 )
+INITIAL = "data_type: TYPE_FP32 dims: [ 2 ] zero_data: true"
+STATE = (
+    'sequence_batching { state [ { input_name: "S" output_name: "T" data_type: TYPE_FP32 dims: [ 2 ] '
+    f'initial_state [ {{ name: "zero" {INITIAL} }} ] }} ] }}\n'
+)
 FUZZED = [  # what a fuzz against the real server showed
     py("text-encoding", swap("max_batch_size: 8", "max_batch_size:\u00a08"), line=2),
     py("text-encoding", swap("8", "\uff18"), line=2),
     py("syntax", swap("8", "+8"), line=2),
     py("syntax", swap("8", "1_0"), line=2),
+    py("syntax", PY + 'parameters { key: "a\\q" }', PY + 'parameters { key: "a\\\\q" }', line=5),
+    py("dims-value", swap("[ 4 ]", "[ - 2 ]"), swap("[ 4 ]", "[ - 1 ]"), line=3),
+    py("text-encoding", PY + 'parameters { key: "a\\xff" }', line=5, **WARNING),
     py("unknown-field", PY + "model_metrics { }", line=5),
     py("dims-value", swap("[ 4 ]", "[ 4 ] reshape { shape: [ -2, -2 ] }"), line=3),
     py("version-policy", PY + "version_policy { specific { } }", line=5),
@@ -805,6 +813,27 @@ FUZZED = [  # what a fuzz against the real server showed
     py("batch-input", PY + COUNTED, PY + COUNTED.replace("INT64", "INT32"), line=5),
     py("batch-input", PY + SCATTERED.replace('"OUT"', '"GONE"'), PY + SCATTERED, line=5),
     py("batch-input", PY + SCATTERED.replace('"IN"', '"IN", "IN"'), PY + SCATTERED, line=5),
+    *(
+        py("sequence-state", PY + STATE.replace(INITIAL, wrong), PY + STATE, line=5)
+        for wrong in (
+            INITIAL.replace("FP32", "INT32"),
+            INITIAL.replace("[ 2 ]", "[ 5 ]"),
+            INITIAL.replace("[ 2 ]", "[ 1, 2 ]"),
+            INITIAL.replace("zero_data: true", ""),
+            INITIAL.replace("zero_data: true", 'data_file: "gone"'),
+        )
+    ),
+    Example(
+        "version-folder",
+        {"m/config.pbtxt": PY, "m/1/model.py": ECHO, "m/9223372036854775808/model.py": ECHO},
+        {"m/9223372036854775808/model.py": None},
+    ),
+    Example(
+        "label-file",
+        {"m/config.pbtxt": PY[:-4] + ' label_filename: "l" } ]', "m/1/model.py": ECHO, "m/l/x": ""},
+        {"m/l/x": None, "m/l": "a\nb\nc\nd\n"},
+        line=4,
+    ),
     net("warmup", EXTRA, warm(f"{WARM} zero_data: true"), **WARNING),
     script("python-model", ECHO + "\n    def __init__(self, more):\n        self.more = more\n", line=9),
     script("python-model", ECHO + "from __future__ import annotations\n", line=8),

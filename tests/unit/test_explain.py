@@ -306,6 +306,8 @@ def test_a_request_that_fails_a_thousand_times_is_one_explanation():
         ("docker: Error response from daemon: manifest unknown.", "no image"),
         ("exec /opt/nvidia/nvidia_entrypoint.sh: exec format error", "processor"),
         ("Killed", "killed from outside"),
+        ("terminate called after throwing an instance of 'std::out_of_range'", "64 bits"),
+        ("terminate called after throwing an instance of 'std::length_error'", "label_filename"),
         (
             'E1130 04:53:53.2 1 logging.cc:40] "4: [runtime.cpp::parsePlan::314] Version tag does not match."',
             "TensorRT",

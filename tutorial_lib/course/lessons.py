@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from tutorial_lib.errors import NotebookError
 from tutorial_lib.paths import NOTEBOOKS
@@ -25,16 +24,18 @@ class Lesson:
 
     Attributes:
         notebook: the file's name.
+        cell: the id of the cell with the heading.
         title: the section's heading, without the marks.
     """
 
     notebook: str
+    cell: str
     title: str
 
     @property
     def href(self) -> str:
-        """As a link in a notebook beside it; JupyterLab calls a heading by its text with "-" for spaces."""
-        return f"{self.notebook}#{quote(self.title.replace(' ', '-'))}"
+        """As a link in a notebook beside it; JupyterLab and the report's pages go to the cell."""
+        return f"{self.notebook}#cell-id={self.cell}"
 
 
 @functools.cache
@@ -54,7 +55,7 @@ def find_lesson(lesson: str) -> Lesson:
         for cell in nbformat.read(path, as_version=4).cells:
             heading = re.match(r"## (.+)", cell.source) if cell.get("id") == identity else None
             if heading:
-                return Lesson(path.name, heading[1].strip())
+                return Lesson(path.name, identity, heading[1].strip())
     raise NotebookError(f"lesson {lesson!r}: found no such section, expected one with a heading.")
 
 

@@ -23,6 +23,7 @@ _WHITE = set(" \n\t\r\v\f")
 _NUMBER = re.compile(
     r"-?\s*(?:0[0-7]*|[1-9]\d*|0[xX][\da-fA-F]+|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?[fF]?)", re.ASCII
 )
+_NO_ESCAPE = re.compile(r"""(?<!\\)(?:\\\\)*(\\[^abfnrtv\\?'"0-7xXuU])""")
 _PAIRS = {"{": "}", "<": ">", "[": "]"}
 
 
@@ -129,7 +130,12 @@ def foreign(text: str) -> tuple[int, str] | None:
     """
     for match in _TOKEN.finditer(text):
         token = match[0]
-        if match.lastgroup == "string" or token.startswith("#"):
+        if token.startswith("#"):
+            continue
+        if match.lastgroup == "string":
+            escape = _NO_ESCAPE.search(token)
+            if escape:
+                return match.start() + escape.start(1), escape[1]
             continue
         if match.lastgroup == "space":
             place = next((place for place, one in enumerate(token) if one not in _WHITE), -1)

@@ -14,6 +14,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tutorial_lib.repository.config import format_config
 from tutorial_lib.repository.findings import Edit
+from tutorial_lib.repository.parsed import ParseError
 from tutorial_lib.repository.proto_fields import (
     SYNONYMS,
     field_before,
@@ -26,7 +27,7 @@ from tutorial_lib.repository.proto_fields import (
 )
 from tutorial_lib.repository.registry import Problem
 from tutorial_lib.repository.source import Token
-from tutorial_lib.repository.view import ModelView, ParseError
+from tutorial_lib.repository.view import ModelView
 
 _TWICE = re.compile(r'should not have multiple "([\w.]+)" (?:fields|extensions)|multiple times')
 _ONEOF = re.compile(r'Field "[\w.]*?(\w+)" is specified along with field "[\w.]*?(\w+)", another member of oneof')
@@ -69,9 +70,15 @@ def _diagnose(model: ModelView) -> Diagnosis | None:
     before = tokens[near - 1] if near > 0 else None
     if _at_placeholder(tokens, near) and next(placeholders(text), None):
         return None
+    line = model.source.line_at(token.start)
     if error.foreign:
         return _foreign(error, offset)
-    line = model.source.line_at(token.start)
+    if "codec can't decode" in error.message:
+        fix, note = "Write text in UTF-8.", "Triton takes it, and cannot pass it on."
+        problem = Problem(
+            f"line {line}", "a text of bytes that are not UTF-8", "UTF-8", fix, at=line, severity="warning", note=note
+        )
+        return Diagnosis("text-encoding", problem)
     if match := _ONEOF.search(error.message):
         return _two_schedulers(match[1], match[2], line)
     if _TWICE.search(error.message):
@@ -150,6 +157,9 @@ def _foreign(error: ParseError, offset: int) -> Diagnosis:
     if not found.isascii():
         fix = "Write it in ASCII, or put quotes around it."
         return Diagnosis("text-encoding", Problem(where, _short(found), "ASCII outside quotes", fix, at=error.line))
+    if found.startswith("\\"):
+        fix = "Write two backslashes for one."
+        return Diagnosis("syntax", Problem(where, found, "an escape that protobuf knows", fix, at=error.line))
     fix = "Write the digits alone."
     return Diagnosis("syntax", Problem(where, _short(found), "a number such as 8, 0x8 or 0.5", fix, at=error.line))
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from tutorial_lib.repository.graph_view import GraphView
 from tutorial_lib.repository.layout import CONFIG
+from tutorial_lib.repository.parsed import ParseError, parsed
 from tutorial_lib.repository.python_view import PythonView
-from tutorial_lib.repository.source import BOM, Source, foreign
+from tutorial_lib.repository.source import Source
 from tutorial_lib.versions import Release, cpu_count
 
 LARGEST_TEXT = 4 * 2**20  # bytes; no configuration is longer
@@ -38,20 +38,6 @@ DEFAULT_FILES = {
     "tensorflow": ("model.savedmodel", "model.graphdef"),
     "openvino": ("model.xml",),
 }
-
-
-@dataclass(frozen=True)
-class ParseError:
-    """What protobuf's parser could not read; line and column count from 1, and are 0 when it gave none.
-
-    Attributes:
-        foreign: what Python's parser takes all the same, and Triton's does not.
-    """
-
-    line: int
-    column: int
-    message: str
-    foreign: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,8 +122,8 @@ class ModelView:
     @cached_property
     def versions(self) -> tuple[int, ...]:
         """The version folders that Triton takes."""
-        names = [name for name in self.listing.folders if name.isascii() and name.isdecimal()]
-        return tuple(sorted(int(name) for name in names if name == str(int(name))))
+        names = [name for name in self.listing.folders if name.isascii() and name.isdecimal() and len(name) < 20]
+        return tuple(sorted(int(name) for name in names if name == str(int(name)) and int(name) < 2**63))
 
     @cached_property
     def served(self) -> tuple[int, ...]:
@@ -196,20 +182,7 @@ class ModelView:
 
     @cached_property
     def _parsed(self) -> tuple[ModelConfig, ParseError | None]:
-        # a byte order mark has a finding of its own; a space in its place keeps all columns
-        text = f" {self.text[1:]}" if self.text.startswith(BOM) else self.text
-        try:
-            config = text_format.Parse(text, ModelConfig())
-            place, what = foreign(text) or (-1, "")
-            if place < 0:
-                return config, None
-            line = self.source.line_at(place)
-            return ModelConfig(), ParseError(line, place - self.source.offset(line) + 1, "", what)
-        except text_format.ParseError as error:
-            message = str(error).partition(" : ")[2] or str(error)
-            return ModelConfig(), ParseError(error.GetLine() or 0, error.GetColumn() or 0, message.strip().rstrip("."))
-        except (ValueError, RecursionError) as error:  # a number out of its range; brackets without end
-            return ModelConfig(), ParseError(0, 0, str(error))
+        return parsed(self.source)
 
     @property
     def config(self) -> ModelConfig:

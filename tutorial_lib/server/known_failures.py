@@ -221,13 +221,13 @@ TENSORS = (
         "Name the library with the operator: model_operations {{ op_library_filename: … }}, or export without it.",
     ),
     known(
-        r"reshape dimensions must be|has different size for dims and reshape|different number of variable-size",
+        r"has different size for dims and reshape|different number of variable-size",
         "reshape does not hold the same number of elements, or of free axes, as dims.",
         "Give dims and reshape the same product and the same number of -1.",
         "reshape-size",
     ),
     known(
-        r"dimension must be integer >= 1, or -1",
+        r"dimensions? must be integer >= 1, or -1",
         "dims hold a 0, or a negative number other than -1.",
         "Write the size, or -1 for a free axis.",
         "dims-value",

@@ -60,6 +60,12 @@ PYTHON = (
         "no-return",
     ),
     known(
+        r"ModuleNotFoundError: No module named '(?:model|\.)'",
+        "the stub does not find the model's own file: an instance group's name has a space in it, or "
+        "default_model_filename a folder called '.'.",
+        "Write plain names; ./workshop lint names the line.",
+    ),
+    known(
         r"(?:ModuleNotFoundError|ImportError): No module named 'numpy'",
         "the Python that runs the model finds no numpy.",
         "Put the environment's bin first on PATH when you start Triton, or give EXECUTION_ENV_PATH.",
@@ -194,6 +200,18 @@ SERVER = (
         r"error while loading shared libraries: (?P<l>[^:]*)|symbol lookup error",
         "the program does not find the library {l}.",
         "Check LD_LIBRARY_PATH; start it through serve(), which sets it.",
+    ),
+    known(
+        r"terminate called after throwing an instance of 'std::out_of_range'",
+        "the server ended at a number that does not fit into 64 bits, such as the name of a version folder.",
+        "Rename the folder; ./workshop lint names it.",
+        "version-folder",
+    ),
+    known(
+        r"terminate called after throwing an instance of 'std::length_error'",
+        "the server ended while it read a text file that is none, such as a folder named by label_filename.",
+        "Put the label file there; ./workshop lint names it.",
+        "label-file",
     ),
     known(
         r"Signal \((?P<n>\d+)\) received|Segmentation fault|terminate called",

@@ -196,6 +196,10 @@ def folder_name(model: ModelView) -> Iterator[Problem]:
 def version_folder(model: ModelView) -> Iterator[Problem]:
     wrong = [name for name in model.listing.folders if _meant_as_version(name) is not None]
     loose = sorted(_MODEL_FILES & {*model.listing.files, *model.listing.folders})
+    for name in model.listing.folders:
+        if name.isascii() and name.isdecimal() and int(name) >= 2**63:
+            note = "It does not fit into 64 bits, and the whole server ends at it."
+            yield Problem("", f"folder {name}", "a smaller number", "Rename it.", file=name, note=note)
     if model.versions:
         for name in wrong:
             fix = f"Rename {name} to {_meant_as_version(name)}, or delete it."

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from tritonclient.grpc import model_config_pb2
 from tritonclient.grpc.model_config_pb2 import ModelSequenceBatching
 
+from tutorial_lib.repository.config_text import shape_text
 from tutorial_lib.repository.proto_fields import name_of
 from tutorial_lib.repository.registry import Problem, rule
-from tutorial_lib.repository.view import ModelView
+from tutorial_lib.repository.view import ModelView, inside, is_file
 
 CORRID = ModelSequenceBatching.Control.CONTROL_SEQUENCE_CORRID
 CORRID_TYPES = ("TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING")
@@ -53,7 +54,7 @@ def sequence_control(model: ModelView) -> Iterator[Problem]:
             kinds.setdefault(one.kind, f"'{control.name}'")
             yield from _values(one, name, subject, f"{at}.control")
     slots = batching.direct.minimum_slot_utilization
-    if not 0 <= slots <= 1:
+    if slots < 0 or slots > 1:  # Triton takes nan
         at = "sequence_batching.direct.minimum_slot_utilization"
         yield Problem(
             "", f"minimum_slot_utilization: {slots:g}", "a share from 0 to 1", "Write a share, such as 0.5.", at=at
@@ -97,3 +98,37 @@ def _values(one, name: str, subject: str, at: str) -> Iterator[Problem]:
                 f"Write {kind}: {right}.",
                 at=at,
             )
+
+
+@rule(
+    "sequence-state",
+    severity="error",
+    lesson="04#fields-question",
+    why="A sequence begins with its initial state; at one that does not fit, Triton 2.51 may end altogether.",
+)
+def sequence_state(model: ModelView) -> Iterator[Problem]:
+    for number, state in enumerate(model.config.sequence_batching.state):
+        at = f"sequence_batching.state[{number}]"
+        for first in state.initial_state:
+            subject = f"initial state '{first.name}' of '{state.input_name}'"
+            if first.data_type != state.data_type:
+                found, right = (name_of(model_config_pb2.DataType, one.data_type) for one in (first, state))
+                fix = f"Write data_type: {right}."
+                yield Problem(
+                    subject, f"data_type: {found}", f"{right}, as the state has", fix, at=f"{at}.initial_state"
+                )
+            if len(first.dims) != len(state.dims) or any(
+                size != wanted and wanted != -1 for size, wanted in zip(first.dims, state.dims, strict=False)
+            ):
+                expected = f"{shape_text(state.dims)}, as the state has"
+                fix = f"Write dims: {shape_text(state.dims)}."
+                yield Problem(subject, f"dims: {shape_text(first.dims)}", expected, fix, at=f"{at}.initial_state")
+            kind = first.WhichOneof("state_data")
+            name = first.data_file
+            if kind is None:
+                fix = "Write zero_data: true."
+                yield Problem(subject, "no data", "zero_data or data_file", fix, at=f"{at}.initial_state")
+            elif kind == "data_file" and not (inside(name) and is_file(model.path / "initial_state" / name)):
+                fix = f"Put the file at {model.name}/initial_state/{name}, or write zero_data: true."
+                found = f"data_file {name!r}, and no such file"
+                yield Problem(subject, found, "raw bytes in initial_state/", fix, at=f"{at}.initial_state")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 
 from tritonclient.grpc import model_config_pb2
@@ -189,9 +190,10 @@ def label_file(model: ModelView) -> Iterator[Problem]:
             versions = [one for one in model.versions if name in model.files_of(one)]
             hint = f"It lies in {versions[0]}/: move it up." if versions else f"There is {there[0]}." if there else ""
             fix = f"Put the file at {model.name}/{name}, or delete label_filename. {hint}".strip()
-            yield Problem(
-                subject, f"label_filename {name!r}, and no such file", "the file in the model's folder", fix, at=at
-            )
+            folder = os.path.isdir(path)
+            found = f"label_filename {name!r}, {'which is a folder' if folder else 'and no such file'}"
+            note = "The whole server ends at it." if folder else ""
+            yield Problem(subject, found, "the file in the model's folder", fix, at=at, note=note)
         elif entry.dims:
             yield from _label_count(model, entry, path, subject, at)
 
