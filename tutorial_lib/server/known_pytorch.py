@@ -6,6 +6,12 @@ from tutorial_lib.server.known_failures import known
 
 PYTORCH = (
     known(
+        r"unable to find '(?P<p>[^']+\.pt)' for model instance",
+        "the model file is not where Triton looks: {p}.",
+        "Give the file this name, or name the file there is in default_model_filename.",
+        "model-file-name",
+    ),
+    known(
         r"failed locating file constants\.pkl|PytorchStreamReader failed (?:reading zip archive|finding)|"
         r"failed to load model '[^']*': .*(?:TorchScript archive|torch\.save|torch\.export program)",
         "the model file is no TorchScript: a checkpoint of weights, a torch.export program, cut or empty.",

@@ -450,14 +450,14 @@ def test_several_versions_and_a_file_of_another_name(server):
 
 
 def test_threads_reach_torch(server):
-    """torch makes its threads at the first operation that is worth them."""
+    """torch makes its threads, of one pool or two, at the first operation that is worth them."""
     count = {}
     for name in ("three_threads", "one_thread"):
         ask(server, name, {"INPUT__0": X}, ["OUTPUT__0"], channel="http")
         for child in psutil.Process(server.process.pid).children():
             if f"/{name}/" in " ".join(child.cmdline()):
                 count[name] = child.num_threads()
-    assert count["three_threads"] - count["one_thread"] == 2
+    assert count["three_threads"] - count["one_thread"] in (2, 4)
 
 
 def test_onnx_runtime_and_torch_side_by_side(tmp_path):
