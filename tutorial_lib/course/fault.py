@@ -95,5 +95,10 @@ def edit_config(model: Path, *changes: tuple[str, str]) -> None:
 def replacing(*changes: tuple[str, str]) -> str:
     """The code of a repair that replaces texts in config.pbtxt."""
     lines = ["mended = lab.config_path.read_text()"]
-    lines += [f"mended = mended.replace({json.dumps(old)}, {json.dumps(new)})" for old, new in changes]
+    lines += [f"mended = mended.replace({_literal(old)}, {_literal(new)})" for old, new in changes]
     return "\n".join([*lines, "lab.config_path.write_text(mended)"])
+
+
+def _literal(text: str) -> str:
+    """As the formatter writes it: in double quotes, unless there are some in it."""
+    return repr(text) if '"' in text else json.dumps(text)
