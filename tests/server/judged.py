@@ -36,6 +36,8 @@ JUDGED = sorted(folder.name[:2] for folder in CASES.iterdir() if folder.name[:2]
 SERVED = ["01", "02", "04", "05", "06", "08", "10", "11", "13", "14", "16", "17", "19", "26", "32", "41", "44", "76"]
 # the clients whose answers the running server repeats, word for word
 ANSWERS = ["36", "46", "52", "53", "55", "56", "58"]
+# case → the model whose requests its client counts, and the count when all are counted
+COUNTED = {"04": ("sentence_emb", "inference_count 32 ")}
 ALL: tuple[Example, ...] = (*EXAMPLES, *NEIGHBOURS, *ENSEMBLES, *FUZZED)
 
 
@@ -139,6 +141,21 @@ def answers_as_declared(server, model: str) -> bool:
 
 
 def run_client(number: str, server) -> str:
+    """What a case's client prints; a model whose requests it counts is loaded anew before another try.
+
+    Triton counts a request after it has answered it, so that a quick client may see one too few.
+    """
+    printed = _run_client(number, server)
+    for _ in range(3):
+        if number not in COUNTED or COUNTED[number][1] in printed:
+            break
+        server.unload(COUNTED[number][0])
+        server.load(COUNTED[number][0])
+        printed = _run_client(number, server)
+    return printed
+
+
+def _run_client(number: str, server) -> str:
     environment = os.environ | {"TRITON_HTTP": server.http_address, "TRITON_GRPC": server.grpc_address}
     command = [sys.executable, str(case_folder(number) / "client.py")]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout

@@ -22,12 +22,13 @@ with open({calls!r}, "a") as calls:
 if arguments[0] != "run":
     sys.exit(print("27.0"))
 from tutorial_lib.server.locate import backend_directory, find_installation, server_environment
+from tutorial_lib.server.plain_path import plain_path
 after = arguments[arguments.index("tritonserver") + 1 :]
 values = dict(zip(arguments, arguments[1:]))
 published = [b.split(":") for a, b in zip(arguments, arguments[1:]) if a == "-p"]
 (mount,) = [next(csv.reader([b])) for a, b in zip(arguments, arguments[1:]) if a == "--mount"]  # as Docker reads it
 parts = dict(part.partition("=")[::2] for part in mount)
-host, inside = parts["source"], parts["target"]
+host, inside = str(plain_path(parts["source"])), parts["target"]  # in a container Triton sees only the target
 names = {{"8000": "http", "8001": "grpc", "8002": "metrics"}}
 flags = [f"--{{names[port]}}-port={{outside}}" for _, outside, port in published]
 flags += [f"--{{name}}-address=127.0.0.1" for name in names.values()]
