@@ -199,6 +199,13 @@ def cpu_count() -> int:
     return max(1, math.ceil(min(available, _cgroup_quota())))
 
 
+def int8_dot_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this CPU multiplies and adds 8-bit numbers in one instruction (VNNI, on Arm `asimddp`), which is most of
+    what INT8 gains."""
+    words = set(_read(cpuinfo).split())
+    return not words.isdisjoint({"avx512_vnni", "avx_vnni", "asimddp"})
+
+
 def _cgroup_quota(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> float:
     """Processors the cgroup and its parents allow (versions 2 and 1); infinity without a limit."""
     folders = {root, root / "cpu", root / "cpu,cpuacct"}

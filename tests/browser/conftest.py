@@ -32,14 +32,14 @@ def find_chromium() -> str | None:
     return os.environ.get(CHROMIUM_VARIABLE) or next(filter(None, map(shutil.which, NAMES)), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # a later test may need the event loop that Playwright keeps
 def copies(tmp_path_factory):
     """Copies of the course's notebooks, to be edited at will."""
     target = tmp_path_factory.mktemp("browser") / "notebooks"
     return shutil.copytree(NOTEBOOKS, target, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # a later test may need the event loop that Playwright keeps
 def lab_url(copies):
     """`./workshop lab` on the copies; the address it prints."""
     if find_chromium() is None:
@@ -72,7 +72,7 @@ def first_line(process, limit_s):
     return process.stdout.readline()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # a later test may need the event loop that Playwright keeps
 def browser_context(lab_url, tmp_path_factory):
     """A browser with an empty profile; it ends with the tests."""
     from playwright.sync_api import sync_playwright

@@ -11,14 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from tutorial_lib.bench import HOMES, backend, bench, peers
-from tutorial_lib.bench.closed_loop import measure
 from tutorial_lib.bench.contestants import Contestant, Sample, check, json_base64, raw
 from tutorial_lib.bench.digits import distorted_set, pictures
 from tutorial_lib.bench.models import Artifacts, Settings
 from tutorial_lib.bench.result import Result, Target, at_least, at_most, table
 from tutorial_lib.bench.rounds import Rounds
 from tutorial_lib.cli import app
-from tutorial_lib.errors import ServerError, WorkshopError
+from tutorial_lib.errors import LoadError, ServerError, WorkshopError
 from tutorial_lib.repository.config import parse_config
 
 
@@ -67,18 +66,16 @@ NUMBERS = np.arange(5, dtype=np.float32)
 def test_the_generator_counts_whole_answers(address, path):
     contestant = raw("doubler", address, NUMBERS, path=path)
     check(raw("doubler", address, NUMBERS), 2 * NUMBERS)
-    sample = contestant.measure(3, seconds=0.3, warm_up_s=0.1)
+    sample = contestant.measure(3, seconds=1.2, warm_up_s=0.1)
     assert sample.rps > 10 and sample.errors == 0
     assert 0 < sample.p50_ms <= sample.p95_ms
     assert sample.generator_us > 0
 
 
 def test_refusals_are_no_answers(address):
-    host, _, port = address.partition(":")
-    request = raw("flaky", address, NUMBERS, path="/flaky").request()
-    found = measure((host, int(port)), request, concurrency=2, seconds=0.3, warm_up_s=0.0)
-    assert found["errors"] > 0
-    assert 1.4 < len(found["latencies_ms"]) / found["errors"] < 2.6  # two of three
+    found = raw("flaky", address, NUMBERS, path="/flaky").measure(2, seconds=0.3, warm_up_s=0.0)
+    assert found.errors > 0
+    assert 1.4 < found.rps * 0.3 / found.errors < 2.6  # two of three
 
 
 def test_a_wrong_answer_is_no_contestant(address):
@@ -88,15 +85,14 @@ def test_a_wrong_answer_is_no_contestant(address):
 
 def test_nobody_there():
     contestant = raw("nobody", "127.0.0.1:9", NUMBERS)
-    with pytest.raises(ServerError, match="load generator ended"):
+    with pytest.raises(LoadError, match="nothing listens|nobody|refused"):
         contestant.measure(1, seconds=0.1)
 
 
 def test_a_request_in_json():
     contestant = json_base64("app", "host:1", NUMBERS, question=lambda text: {"data": text})
-    head, _, body = contestant.request().partition(b"\r\n\r\n")
-    assert f"Content-Length: {len(body)}".encode() in head
-    assert json.loads(body).keys() == {"data"}
+    assert json.loads(contestant.body).keys() == {"data"}
+    assert contestant.headers == {"Content-Type": "application/json"}
 
 
 def sample(rps: float, p95: float = 1.0) -> Sample:
@@ -160,7 +156,7 @@ def test_settings_fit_the_cores(cores):
     titles = [title for title, _ in found.values()]
     assert len(set(titles)) == len(titles) and {*backend.PARTS["settings"]} == {"resnet", *found}
     for _, settings in found.values():
-        assert parse_config(f'backend: "onnxruntime" {settings.text()}').max_batch_size == 64
+        assert parse_config(f'backend: "onnxruntime" {settings.text()}').max_batch_size in (8, 64)
 
 
 def test_the_distorted_digits_are_the_same_each_time():
@@ -189,8 +185,8 @@ def test_a_framework_that_cannot_be_installed_says_why(monkeypatch, tmp_path):
 def test_each_framework_asks_in_a_way_its_app_understands():
     picture = np.ones((1, 3, 64, 64), np.float32)
     for peer in peers.PEERS:
-        request = peer.contestant(peer.name, "host:1", picture).request()
-        assert request.startswith(b"POST /") and len(request) > picture.nbytes
+        contestant = peer.contestant(peer.name, "host:1", picture)
+        assert contestant.path.startswith("/") and len(contestant.body) >= picture.nbytes
         assert (peers.APPS / peer.app).is_file()
 
 

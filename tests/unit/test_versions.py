@@ -288,3 +288,10 @@ def test_cgroup_quota_reads_both_versions(tmp_path, files, membership, expected)
 def test_release_documents_every_field():
     documented = Release.__doc__
     assert [f.name for f in dataclasses.fields(Release) if f"        {f.name}:" not in documented] == []
+
+
+@pytest.mark.parametrize(("flags", "expected"), [("fma avx2 avx512_vnni", True), ("fma avx avx2", False), ("", False)])
+def test_int8_instructions_are_read_from_the_cpu_s_flags(tmp_path, flags, expected):
+    (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags : {flags}\n")
+    assert versions.int8_dot_products(tmp_path / "cpuinfo") is expected
+    assert not versions.int8_dot_products(tmp_path / "nothing")

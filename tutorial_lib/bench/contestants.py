@@ -5,31 +5,32 @@ from __future__ import annotations
 import base64
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
 import numpy as np
 import tritonclient.http as triton_http
 
 from tutorial_lib.errors import ServerError
+from tutorial_lib.load import EndpointTarget, run_load
 from tutorial_lib.paths import CHECKOUT, workspace
 from tutorial_lib.server.ports import LOOPBACK, choose
 from tutorial_lib.server.process import ServerProcess
 
-GENERATOR = Path(__file__).with_name("closed_loop.py")
 START_TIMEOUT_S = 90.0
 POLL_S = 0.05
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement of one contestant."""
+    """One measurement of one contestant.
+
+    Attributes:
+        generator_us: core time the load generator took for a request; NaN for a run too short to watch it.
+    """
 
     rps: float
     p50_ms: float
@@ -68,42 +69,25 @@ class Contestant:
             raise ServerError(f"{self.name}: found status {answer.status_code}: {answer.text[:300]}")
         return np.asarray(self.scores(answer), np.float32).ravel()
 
-    def request(self) -> bytes:
-        """The whole request as it goes over the wire."""
-        lines = [f"POST {self.path} HTTP/1.1", f"Host: {self.address}", f"Content-Length: {len(self.body)}"]
-        lines += [f"{name}: {value}" for name, value in self.headers.items()]
-        return "\r\n".join([*lines, "", ""]).encode() + self.body
-
     def measure(self, concurrency: int, *, seconds: float, warm_up_s: float = 0.3) -> Sample:
-        """Keep `concurrency` requests under way, from a process of its own.
+        """Keep `concurrency` requests under way, from the load generator's own process.
 
         Raises:
+            LoadError: nothing listens there.
             ServerError: not one request was answered.
         """
-        with tempfile.NamedTemporaryFile(suffix=".request") as file:
-            file.write(self.request())
-            file.flush()
-            plan = {
-                "address": self.address, "request_file": file.name, "concurrency": concurrency,
-                "seconds": seconds, "warm_up_s": warm_up_s,
-            }  # fmt: skip
-            done = subprocess.run(
-                [sys.executable, "-I", "-S", str(GENERATOR)],
-                input=json.dumps(plan), capture_output=True, text=True, timeout=seconds + 60, check=False,
-            )  # fmt: skip
-        if done.returncode:
-            raise ServerError(f"{self.name}: the load generator ended.", details=done.stderr[-800:])
-        found = json.loads(done.stdout)
-        latencies = np.array(found["latencies_ms"])
-        if not len(latencies):
+        target = EndpointTarget(f"http://{self.address}{self.path}", bodies=[self.body], headers=self.headers)
+        found = run_load(
+            target, concurrency=concurrency, duration_s=seconds + warm_up_s, warm_up_s=warm_up_s, progress=False
+        )
+        if not found.answered:
             raise ServerError(f"{self.name}: no request of {concurrency} at a time was answered in {seconds:g} s.")
-        share = seconds / (seconds + warm_up_s)
         return Sample(
-            rps=len(latencies) / seconds,
-            p50_ms=float(np.percentile(latencies, 50)),
-            p95_ms=float(np.percentile(latencies, 95)),
-            errors=found["errors"],
-            generator_us=found["cpu_s"] * share / len(latencies) * 1e6,
+            rps=found.throughput_rps,
+            p50_ms=found.p50_ms,
+            p95_ms=found.p95_ms,
+            errors=found.errors + found.timeouts,
+            generator_us=found.generator.cpu_share / found.throughput_rps * 1e6,
         )
 
 

@@ -59,7 +59,7 @@ def run(*, repeats: int, say: Callable[[str], None]) -> Result:
         start_naive(weights=weights, labels=CLASSES, side=IMAGE_SHAPE[1], threads=None) as naive,
         start_naive(weights=weights, labels=CLASSES, side=IMAGE_SHAPE[1], threads=1) as naive_one,
     ):
-        add_model(made.onnx, Path(place), name=MODEL, max_batch_size=64)
+        add_model(made.onnx, Path(place), name=MODEL)
         with serve(place) as server, start_gateway(server, models=[MODEL]) as gateway:
             images = load_digits().test_images[:PICTURES]
             bodies = [json.dumps({"image": base64.b64encode(_png(image)).decode()}).encode() for image in images]

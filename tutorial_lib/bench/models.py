@@ -18,10 +18,10 @@ from tutorial_lib.models import resnet
 from tutorial_lib.models.names import INPUT_NAME
 from tutorial_lib.paths import workspace
 from tutorial_lib.repository import generate_config
+from tutorial_lib.repository.generate import DEFAULT_MAX_BATCH_SIZE
 
 OUTPUT_NAME = "scores"
 CALIBRATION_IMAGES, CALIBRATION_BATCHES = 512, 16
-MAX_BATCH_SIZE = 64
 FEATURES = 64  # of the linear model, on which the server's own time shows
 
 _TENSORS = {
@@ -54,10 +54,11 @@ class Settings:
     spinning: bool | None = None
     delay_us: int = 0
     batching: bool = True
+    max_batch_size: int = DEFAULT_MAX_BATCH_SIZE
 
     def text(self) -> str:
         """Its part of a config.pbtxt."""
-        parts = [f"max_batch_size: {MAX_BATCH_SIZE}"]
+        parts = [f"max_batch_size: {self.max_batch_size}"]
         if self.batching:
             parts.append(f"dynamic_batching {{ max_queue_delay_microseconds: {self.delay_us} }}")
         if self.instances:
@@ -133,7 +134,7 @@ def lay_out(repository: Path, made: Artifacts, names: Iterable[str], variants: M
     for name in names:
         folder = repository / name
         if name in sources:
-            text = generate_config(sources[name], name=name, max_batch_size=MAX_BATCH_SIZE)
+            text = generate_config(sources[name], name=name)
             _put(folder, sources[name], "model.onnx", text)
         elif name in variants:
             text = f'backend: "onnxruntime" {variants[name].text()} {_TENSORS["resnet"]}'
