@@ -87,9 +87,10 @@ def test(
         list[str] | None, typer.Argument(help="Passed to pytest, such as `tests/unit -k paths`.")
     ] = None,
 ) -> None:
-    """Run the tests."""
+    """Run the tests; without arguments all of them, in two lanes where there are two cores."""
     from tutorial_lib.errors import SetupError
     from tutorial_lib.paths import CHECKOUT
+    from tutorial_lib.versions import cpu_count
 
     try:
         import pytest  # noqa: F401 - only whether it is there
@@ -98,7 +99,9 @@ def test(
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
     os.chdir(CHECKOUT)
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", *(arguments or [])])
+    # most tests wait for a server or a clock: a second lane has the cores meanwhile
+    lanes = ["-n", "2", "--dist", "loadgroup"] if not arguments and cpu_count() > 1 else []
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *lanes, *(arguments or [])])
 
 
 @app.command()

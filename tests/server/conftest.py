@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tutorial_lib.paths import WORKSPACE_VARIABLE
-from tutorial_lib.server import serve, stop_all
+from tutorial_lib.server import serve
 
 ECHO_MODEL = """
 import triton_python_backend_utils as pb_utils
@@ -70,18 +68,6 @@ def save_double(path: Path, **versions: int) -> Path:
         {"two": np.array(2.0, np.float32)},
         **versions,
     )
-
-
-@pytest.fixture(scope="session", autouse=True)
-def scratch_workspace(tmp_path_factory):
-    """Tests never write into the learner's workspace."""
-    before = os.environ.get(WORKSPACE_VARIABLE)
-    os.environ[WORKSPACE_VARIABLE] = str(tmp_path_factory.mktemp("workspace"))
-    yield Path(os.environ[WORKSPACE_VARIABLE])
-    stop_all()
-    os.environ.pop(WORKSPACE_VARIABLE)
-    if before is not None:
-        os.environ[WORKSPACE_VARIABLE] = before
 
 
 @pytest.fixture(scope="session")

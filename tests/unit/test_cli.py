@@ -143,6 +143,16 @@ def test_arguments_after_test_reach_pytest(monkeypatch):
     assert called == [CHECKOUT, [sys.executable, "-m", "pytest", "tests/unit", "-k", "paths", "--maxfail=1", "-q"]]
 
 
+@pytest.mark.parametrize(("cores", "lanes"), [(1, []), (2, ["-n", "2", "--dist", "loadgroup"])])
+def test_the_whole_suite_has_two_lanes_where_there_are_two_cores(monkeypatch, cores, lanes):
+    called = []
+    monkeypatch.setattr(os, "execv", lambda path, arguments: called.append(arguments))
+    monkeypatch.setattr(os, "chdir", lambda path: None)
+    monkeypatch.setattr("tutorial_lib.versions.cpu_count", lambda: cores)
+    invoke("test")
+    assert called == [[sys.executable, "-m", "pytest", *lanes]]
+
+
 def test_status_shows_exercises_and_predictions(own_progress):
     untouched = invoke("status").output
     assert untouched.startswith("0 of ") and str(own_progress) in untouched
