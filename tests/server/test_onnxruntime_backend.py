@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -70,6 +71,13 @@ def repository(tmp_path_factory) -> Path:
         'backend: "onnxruntime" max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 300000 }'
         " instance_group [ { count: 1 kind: KIND_CPU } ]"
     )
+    # one row per sample, although the exporter named the two axes differently
+    save_onnx(
+        root / "other_name" / "1" / "model.onnx",
+        [helper.make_node("Add", ["x", "x"], ["y"])],
+        [("x", FLOAT, ["n", 3])], [("y", FLOAT, ["m", 3])],
+    )  # fmt: skip
+    shutil.copyfile(root / "nonzero" / "config.pbtxt", root / "other_name" / "config.pbtxt")
     for name, threads in (("one_thread", 1), ("five_threads", 5)):
         save_double(root / name / "1" / "weights.onnx")
         (root / name / "config.pbtxt").write_text(
@@ -133,12 +141,29 @@ def test_a_faulty_request_is_answered_alone(server):
     assert "onnx runtime error 2" in answers[2] and "indices" in answers[2]
 
 
-def test_clients_never_get_each_others_rows(server):
-    """Where the output's first axis is not the batch, a shared run cannot be split; each is run alone."""
-    asked = [np.array([row], np.float32) for row in ([1, 0, 0], [0, 5, 7], [0, 0, 0], [1, 2, 3])]
+@pytest.mark.parametrize(
+    "lines", [([1, 0, 0], [0, 5, 7], [0, 0, 0], [1, 2, 3]), ([5, 5, 0], [0, 0, 0])], ids=["wrong sum", "right sum"]
+)
+def test_clients_never_get_each_others_rows(server, lines):
+    """Where the output's first axis is not the batch, a shared run cannot be split, even if the number of rows is by
+    chance that of the samples; each is run alone."""
+    asked = [np.array([line], np.float32) for line in lines]
+    before = server.statistics("nonzero")["execution_count"]
     with ThreadPoolExecutor(len(asked)) as pool:
         answers = list(pool.map(lambda x: infer(server, "nonzero", {"x": x}).as_numpy("y").tolist(), asked))
+    assert server.statistics("nonzero")["execution_count"] - before < len(lines), "they did not come together"
     assert answers == [np.transpose(np.nonzero(x)).tolist() for x in asked]
+    (said,) = [line for line in server.process.log_text().splitlines() if "outputs do not follow the batch" in line]
+    assert "model 'nonzero'" in said and "y ((0,) rows for 2 samples of 0)" in said
+
+
+def test_axes_of_two_names_are_still_one_batch(server):
+    """Shown by the log, which would name the model, and by the answers to a batch."""
+    asked = [np.full((1, 3), number, np.float32) for number in range(4)]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        answers = list(pool.map(lambda x: infer(server, "other_name", {"x": x}).as_numpy("y").tolist(), asked))
+    assert answers == [(2 * x).tolist() for x in asked]
+    assert "model 'other_name': outputs" not in server.process.log_text()
 
 
 def test_thread_parameters_reach_the_session(server):

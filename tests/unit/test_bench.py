@@ -143,13 +143,6 @@ def test_settings_are_valid_configurations():
     assert not parse_config(f'backend: "x" {Settings(batching=False).text()}').HasField("dynamic_batching")
 
 
-@pytest.mark.parametrize(
-    ("shares", "met"), [([0.7, 0.8, 0.75], False), ([0.7, 1.1, 0.8], True), ([0.9, 0.9, 0.95], True)]
-)
-def test_only_a_setting_that_is_better_every_time_counts_as_better(shares, met):
-    assert backend._share_of_best("recommended", 16, shares, "").met is met
-
-
 @pytest.mark.parametrize("cores", [1, 2, 8])
 def test_settings_fit_the_cores(cores):
     found = backend.variants(cores)

@@ -1,19 +1,17 @@
 """Does a server give back what a model took? 200 times loaded, asked and unloaded; what is left after each.
 
-The server runs with two malloc arenas. By default glibc opens one for each thread that asks at a bad moment, up
-to eight a core, and every load brings new threads: the same memory, spread ever wider, looks like a leak for
-hundreds of loads (0.2 MiB per 100 cycles on the machine this was written on, where two arenas stay flat).
+The server is started as `serve()` always does, with two malloc arenas. By default glibc opens one for each thread that
+asks at a bad moment, up to eight a core, and every load brings new threads: the same memory, spread ever wider, looks
+like a leak for hundreds of loads (0.2 MiB per 100 cycles on the machine this was written on).
 """
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -55,9 +53,7 @@ def run(*, repeats: int, say: Callable[[str], None], cycles: int = 200, settled:
         names = [f"cycle_{number}" for number in range(MODELS)]
         for name in names:
             write_model(repository / name)
-        with two_arenas():
-            server = serve(repository, models=[], disable_auto_complete_config=True)
-        with server:
+        with serve(repository, models=[]) as server:
             left = []
             for number, found in enumerate(rounds(server, names, cycles // MODELS)):
                 left.append(found)
@@ -67,19 +63,6 @@ def run(*, repeats: int, say: Callable[[str], None], cycles: int = 200, settled:
     kept = left[settled // MODELS :]
     targets = [trend(name, [getattr(found, name) for found in kept]) for name in UNITS]
     return Result(targets, {"left": [asdict(found) for found in left], "models_side_by_side": MODELS})
-
-
-@contextmanager
-def two_arenas() -> Iterator[None]:
-    """Processes started inside have two malloc arenas."""
-    before = os.environ.get("MALLOC_ARENA_MAX")
-    os.environ["MALLOC_ARENA_MAX"] = "2"
-    try:
-        yield
-    finally:
-        os.environ.pop("MALLOC_ARENA_MAX")
-        if before is not None:
-            os.environ["MALLOC_ARENA_MAX"] = before
 
 
 def rounds(server: Server, names: Sequence[str], count: int) -> Iterator[Footprint]:

@@ -150,6 +150,11 @@ ROWS = (
     ),
     with_setting("setting_unknown", ("color", "green")),
     with_setting(
+        "setting_shared_session",
+        ("share_session_between_instances", "true"),
+        more="instance_group [ { count: 2 kind: KIND_CPU } ]",
+    ),
+    with_setting(
         "accelerator_openvino",
         more='optimization { execution_accelerators { cpu_execution_accelerator [ { name: "openvino" } ] } }',
         logged="this tier has no OpenVINO",

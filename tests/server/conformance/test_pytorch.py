@@ -216,6 +216,18 @@ SERVED = {
     ),
 }  # fmt: skip
 
+STATE = (
+    'max_batch_size: 8 sequence_batching { state [ { input_name: "s" output_name: "t" data_type: TYPE_FP32 '
+    "dims: [ 1 ] } ] }"
+)
+BATCH_INPUT = (
+    'max_batch_size: 8 batch_input [ { kind: BATCH_ELEMENT_COUNT target_name: "c" data_type: TYPE_FP32 '
+    'source_input: "INPUT__0" } ]'
+)
+BATCH_OUTPUT = (
+    'max_batch_size: 8 batch_output [ { target_name: "OUTPUT__0" kind: BATCH_SCATTER_WITH_INPUT_SHAPE '
+    'source_input: "INPUT__0" } ]'
+)
 # name → (module or the bytes of model.pt, config.pbtxt, what the reason says)
 BROKEN = {
     "too_many_inputs": (Same(), config(XY, ONE_OUT),
@@ -240,6 +252,9 @@ BROKEN = {
                    "failed to convert 'maybe' to boolean"),
     "bad_number": (Same(), config(ONE_IN, ONE_OUT, parameter("INTRA_OP_THREAD_COUNT", "all")),
                    "failed to convert 'all' to integral number"),
+    "state": (Same(), config(ONE_IN, ONE_OUT, STATE), "sequence state is not supported on this tier"),
+    "batch_input": (Same(), config(ONE_IN, ONE_OUT, BATCH_INPUT), "batch_input and batch_output are not supported"),
+    "batch_output": (Same(), config(ONE_IN, ONE_OUT, BATCH_OUTPUT), "batch_input and batch_output are not supported"),
     "no_outputs": (Same(), f"backend: \"pytorch\" max_batch_size: 8 input [ {ONE_IN[0]} ]", "output"),
     "empty_file": (b"", config(ONE_IN, ONE_OUT), "failed to load model 'empty_file'.*an empty file"),
     "not_an_archive": (b"hello" * 100, config(ONE_IN, ONE_OUT), "no TorchScript archive"),
@@ -281,6 +296,7 @@ def server(tmp_path_factory):
         "wrong_type": (Same(), config(ONE_IN, [entry("OUTPUT__0", "INT64", "3")])),
         "no_such_output": (Same(), config(ONE_IN, [entry("OUTPUT__3", "FP32", "3")])),
         "scalar": (Sum(), config(ONE_IN, ONE_OUT)),
+        "other_dims": (Same(), config(ONE_IN, [entry("OUTPUT__0", "FP32", "7")])),
         "tensors_in_a_list": (Pieces(), config(ONE_IN, ONE_OUT)),
         "versions": (Same(), config(ONE_IN, ONE_OUT, "max_batch_size: 8 version_policy: { all { } }")),
         "own_name": (None, config(ONE_IN, ONE_OUT, 'max_batch_size: 8 default_model_filename: "net.pt"')),
@@ -430,13 +446,23 @@ def test_a_batch_is_formed_and_split_again(server):
         np.testing.assert_allclose(answer["OUTPUT__0"], expected, rtol=1e-4, atol=1e-6)
 
 
-def test_clients_never_get_each_others_rows(server):
-    asked = [np.array([line], np.float32) for line in ([1, 0, 0], [0, 5, 7], [0, 0, 0], [1, 2, 3])]
+@pytest.mark.parametrize(
+    "lines", [([1, 0, 0], [0, 5, 7], [0, 0, 0], [1, 2, 3]), ([5, 5, 0], [0, 0, 0])], ids=["wrong sum", "right sum"]
+)
+def test_clients_never_get_each_others_rows(server, lines):
+    asked = [np.array([line], np.float32) for line in lines]
+    before = server.statistics("nonzero")["execution_count"]
     with ThreadPoolExecutor(len(asked)) as pool:
         answers = list(
             pool.map(lambda x: ask(server, "nonzero", {"INPUT__0": x}, ["OUTPUT__0"], channel="grpc"), asked)
         )
+    assert server.statistics("nonzero")["execution_count"] - before < len(asked), "they did not come together"
     assert [answer["OUTPUT__0"].tolist() for answer in answers] == [np.transpose(np.nonzero(x)).tolist() for x in asked]
+
+
+def test_dims_of_an_output_are_not_compared_with_what_comes_out(server):
+    for channel in CHANNELS:
+        assert ask(server, "other_dims", {"INPUT__0": X}, ["OUTPUT__0"], channel=channel)["OUTPUT__0"].shape == X.shape
 
 
 def test_several_versions_and_a_file_of_another_name(server):

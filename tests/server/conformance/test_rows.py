@@ -92,9 +92,10 @@ def tensor_entry(entry: dict) -> tuple:
 @pytest.mark.parametrize("channel", CHANNELS)
 @pytest.mark.parametrize("row", [row for row in ROWS if row.asks], ids=lambda row: row.name)
 def test_answers(row: Row, channel: str, repository, server):
-    for question in row.asks:
-        if channel == "json" and not question.json:
-            continue
+    questions = [question for question in row.asks if question.json or channel != "json"]
+    if not questions:
+        pytest.skip("JSON has no such values: NaN, or bytes that are no UTF-8")
+    for question in questions:
         expected = {} if question.error else row.answers(question, repository)
         outputs, call = question.outputs or tuple(expected), {"channel": channel, "version": question.version}
         words = question.error or json_refusal(question) * (channel == "json")

@@ -22,6 +22,7 @@ from itertools import accumulate
 import numpy as np
 import onnxruntime as ort
 import triton_python_backend_utils as pb_utils
+from ort_batch import one_row_per_sample
 from ort_checks import check, complete
 from ort_file import in_c_words, model_file, open_session, refuse
 from ort_ragged import Ragged
@@ -65,6 +66,7 @@ class TritonPythonModel:
         self.batching = config["max_batch_size"] > 0
         self.ragged = Ragged(config)
         self.outputs = list(outputs)
+        self.joins = self.batching and self.may_join(args["model_name"], config)
         self.scalars = {name for name, tensor in inputs.items() if tensor.shape == []}
         self.strings = {name for name, tensor in inputs.items() if tensor.type == "tensor(string)"}
         self.string_outputs = {name for name, tensor in outputs.items() if tensor.type == "tensor(string)"}
@@ -73,6 +75,17 @@ class TritonPythonModel:
             for entry in config["output"]
             if outputs[entry["name"]].shape == []
         }
+
+    def may_join(self, model: str, config: dict) -> bool:
+        """Whether requests of this model can be run as one and told apart again."""
+        if self.ragged or not {"dynamic_batching", "sequence_batching"} & config.keys():
+            return True  # cut apart by their own sizes; or they never come together
+        joins, against = one_row_per_sample(self.session, [entry["name"] for entry in config["output"]])
+        if not joins:
+            pb_utils.Logger.log_warn(
+                f"model '{model}': outputs do not follow the batch, so every request is run alone: {against}"
+            )
+        return joins
 
     def execute(self, requests: list) -> list:
         """Answer every request of the batch; a faulty one is answered alone, with its error.
@@ -116,7 +129,7 @@ class TritonPythonModel:
     def companions(self, index: int, feeds: dict[str, np.ndarray]) -> object:
         """A key that requests share when they can be run as one: the same tensors, of the same shapes behind the
         batch axis. A scalar belongs to one request alone."""
-        if not self.batching or not self.scalars.isdisjoint(feeds):
+        if not self.joins or not self.scalars.isdisjoint(feeds):
             return index
         return tuple((name, None if name in self.ragged.inputs else array.shape[1:]) for name, array in feeds.items())
 

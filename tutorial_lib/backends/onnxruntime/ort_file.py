@@ -81,14 +81,14 @@ def stamped_versions(path: Path) -> tuple[int, dict[str, int]]:
     with path.open("rb") as file:
         try:
             while file.tell() < size:
-                field, value = next_field(file, wanted={IR_VERSION, OPSET_IMPORT})
+                field, value = next_field(file, size, wanted={IR_VERSION, OPSET_IMPORT})
                 seen.add(field)
                 if field == IR_VERSION:
                     ir_version = value
                 elif field == OPSET_IMPORT:
                     entry, inner = io.BytesIO(value), {}
                     while entry.tell() < len(value):
-                        inner.update([next_field(entry, wanted={DOMAIN, VERSION})])
+                        inner.update([next_field(entry, len(value), wanted={DOMAIN, VERSION})])
                     opsets[inner.get(DOMAIN, b"").decode()] = inner.get(VERSION, 0)
         except (ValueError, AttributeError, TypeError):  # a field of another kind than ONNX has there
             return 0, {}
@@ -96,15 +96,19 @@ def stamped_versions(path: Path) -> tuple[int, dict[str, int]]:
     return (ir_version, opsets) if whole else (0, {})
 
 
-def next_field(file: BinaryIO, wanted: set[int]) -> tuple[int, int | bytes | None]:
-    """A protobuf field's number and its value; None for a value that is not wanted, which is stepped over."""
+def next_field(file: BinaryIO, end: int, wanted: set[int]) -> tuple[int, int | bytes | None]:
+    """A protobuf field's number and its value; None for a value that is not wanted, which is stepped over.
+
+    Raises:
+        ValueError: it is no field, or longer than what is left up to `end`.
+    """
     tag = varint(file)
     field, wire = tag >> 3, tag & 7
     if wire == VARINT:
         return field, varint(file)
     length = {FIXED64: 8, FIXED32: 4}.get(wire) or (varint(file) if wire == BYTES else -1)
-    if length < 0:
-        raise ValueError(f"wire type {wire}")
+    if length < 0 or length > end - file.tell():
+        raise ValueError(f"wire type {wire}, {length} bytes")
     if field in wanted:
         return field, file.read(length)
     file.seek(length, io.SEEK_CUR)

@@ -11,8 +11,10 @@ import torch
 import triton_python_backend_utils as pb_utils
 from naming import arguments_of, control_names, indexed, input_positions, output_positions
 from settings import Settings
-from tensors import TRITON_TYPES, Value, as_list, check_types, joined, to_numpy
+from tensors import TRITON_TYPES, Value, as_list, check_types, filled, joined, to_numpy
 from torchscript import load
+
+TRIAL_SAMPLES = 3
 
 
 class Member(NamedTuple):
@@ -47,6 +49,7 @@ class Instance:
                 self.module = load(path)
             self.inputs = self.check_inputs()
             self.outputs = self.check_outputs()
+            self.joins = self.batching and self.may_join()
         except ValueError as error:
             refuse(str(error))
         except RuntimeError as error:
@@ -90,6 +93,32 @@ class Instance:
         self.output_types = {entry["name"]: entry["data_type"] for entry in entries}
         return output_positions([entry["name"] for entry in entries], self.name, pb_utils.Logger.log_warn)
 
+    def may_join(self) -> bool:
+        """Whether requests can be run as one and told apart again: whether every output has one row per sample.
+
+        TorchScript does not say; so `forward` is tried with zeros and with ones. A module that these do not suit is
+        taken to follow the batch, and only the number of rows is checked, with every run.
+        """
+        if not {"dynamic_batching", "sequence_batching"} & self.config.keys():
+            return True  # they never come together
+        for value in (0, 1):
+            values: list[Value] = [None] * len(self.inputs)
+            for entry in self.config["input"]:
+                values[self.inputs[entry["name"]]] = filled(entry, TRIAL_SAMPLES, value)
+            try:
+                with torch.inference_mode(self.settings.inference_mode), torch.no_grad():
+                    results = self.forward(values)
+            except Exception:  # also for want of a sequence's control inputs
+                return True
+            for name, position in self.outputs.items():
+                if len(results[position]) != TRIAL_SAMPLES:
+                    pb_utils.Logger.log_warn(
+                        f"model '{self.name}': outputs do not follow the batch, so every request is run alone: {name} "
+                        f"({len(results[position])} rows for {TRIAL_SAMPLES} samples of {value})"
+                    )
+                    return False
+        return True
+
     def execute(self, requests: list) -> list:
         """Answer every request of the batch; a faulty one is answered alone, with its error.
 
@@ -110,7 +139,7 @@ class Instance:
                     continue
                 # only values of the same shapes behind the batch axis can be joined
                 key = tuple(tuple(value.shape[1:]) for value in member.values if isinstance(value, torch.Tensor))
-                groups.setdefault(key if self.batching else index, []).append(member)
+                groups.setdefault(key if self.joins else index, []).append(member)
             for members in groups.values():
                 self.answer(members, responses)
         return responses

@@ -66,6 +66,15 @@ def joined(parts: tuple[Value, ...]) -> Value:
     return torch.cat(parts)
 
 
+def filled(entry: dict, samples: int, value: int) -> Value:
+    """A made-up batch for an input of config.pbtxt; an open axis has length 2."""
+    dims = [int(dim) for dim in entry.get("reshape", entry).get("shape" if "reshape" in entry else "dims", [])]
+    if entry["data_type"] == "TYPE_STRING":
+        return [str(value)] * samples
+    kind = next(torch_type for torch_type, name in TRITON_TYPES.items() if name == entry["data_type"])
+    return torch.full([samples, *(2 if dim < 0 else dim for dim in dims)], value, dtype=kind)
+
+
 def to_numpy(result: Value) -> np.ndarray:
     """A result as Triton takes it; strings as bytes."""
     if isinstance(result, list):
