@@ -24,7 +24,7 @@ FLAGS = [
     *("--disable-component-update", "--disable-sync", "--no-proxy-server"),
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nothing but this machine exists
 ]
-START_S = 90
+START_S = 180
 
 
 def find_chromium() -> str | None:

@@ -136,6 +136,19 @@ def test_stamped_versions_of_no_onnx_file(backend, tmp_path, content, cut):
     assert found == (0, {}) or len(path.read_bytes()) > len(whole) - 8  # cut between two fields at the very end
 
 
+@pytest.mark.parametrize("field", ["graph", "opset"])
+@pytest.mark.parametrize("length", [2**35, 2**60, 2**62, 2**66])
+def test_a_length_beyond_the_file_is_no_field(backend, tmp_path, field, length):
+    """Neither memory is asked for nor a place sought that cannot be."""
+    tag, number = {"graph": 7, "opset": 8}[field] << 3 | 2, []
+    while length:
+        length, digit = length >> 7, length & 0x7F
+        number.append(digit | (0x80 if length else 0))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(bytes([8, 9, tag, *number]) + b"rest")
+    assert backend.ort_file.stamped_versions(path) == (0, {})
+
+
 def test_what_a_batch_input_says(backend):
     arrays = [np.zeros((1, 3)), np.zeros((2, 5))]
     described = backend.ort_ragged.described

@@ -19,6 +19,7 @@ from tutorial_lib.repository.layout import models_of
 from tutorial_lib.server import ServerOptions, compose_text, docker_command, serve, shell_text
 from tutorial_lib.server import container as containers
 from tutorial_lib.server.container import require_docker
+from tutorial_lib.server.control import CONTROL_HEADER
 from tutorial_lib.server.health import zeros_request
 from tutorial_lib.server.locate import Installation, backend_directory, find_installation, server_environment
 from tutorial_lib.server.log import decisive_lines, prune, without_stack
@@ -50,6 +51,7 @@ def test_options_become_tritons_flags():
         "--strict-readiness=true",
         "--exit-on-error=false",
         "--exit-timeout-secs=3",
+        "--http-restricted-api=model-repository:workshop-control=1",
     ]
 
 
@@ -59,6 +61,15 @@ def test_load_model_goes_with_explicit_mode_only():
     assert not [flag for flag in flags if flag.startswith("--load-model")]
     assert "--load-model=*" in ServerOptions(repositories=(Path("/m"),)).arguments()
     assert not [f for f in ServerOptions(repositories=(Path("/m"),), models=()).arguments() if "load-model" in f]
+
+
+def test_every_start_keeps_web_pages_from_the_repository_api():
+    """Whatever the tier; one's own restriction of it takes the place of ours."""
+    ours = f"--http-restricted-api=model-repository:{'='.join(CONTROL_HEADER)}"
+    assert ours in OPTIONS.arguments() and ours in docker_command(OPTIONS) and ours in compose_text(OPTIONS)
+    own = "--http-restricted-api=statistics,model-repository:who=me"
+    flags = ServerOptions(repositories=(Path("/m"),), extra_arguments=(own,)).arguments()
+    assert own in flags and ours not in flags
 
 
 def test_the_listeners_get_their_address():

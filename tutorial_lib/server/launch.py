@@ -19,7 +19,7 @@ from tutorial_lib.errors import RepositoryError, ServerError, WorkshopError
 from tutorial_lib.paths import workspace
 from tutorial_lib.repository.layout import find_repository
 from tutorial_lib.server import container
-from tutorial_lib.server.control import CONTROL_HEADER, RESTRICT_FLAG, Control, without_credentials
+from tutorial_lib.server.control import Control, without_credentials
 from tutorial_lib.server.locate import backend_directory, empty_folder, find_installation, from_here, server_environment
 from tutorial_lib.server.log import prune
 from tutorial_lib.server.models import check_models, model_folders, warn_of_models_not_loaded
@@ -195,10 +195,7 @@ def _process(
     if options.models is None:  # not "*": with a folder that is no model the server is never ready
         options = replace(options, models=tuple(model_folders(options)))
     given = tuple(from_here(argument) for argument in options.extra_arguments)
-    own = [f"--id={identity}"]
-    if not any(argument.startswith(RESTRICT_FLAG) and "model-repository" in argument for argument in given):
-        own.append(f"{RESTRICT_FLAG}=model-repository:{'='.join(CONTROL_HEADER)}")
-    options = replace(options, extra_arguments=(*own, *given))
+    options = replace(options, extra_arguments=(f"--id={identity}", *given))
     if tier == "container":
         container.require_docker()
         name = f"checkpoint-to-triton-{os.getpid()}-{ports['http']}"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tutorial_lib.server.control import CONTROL_HEADER, RESTRICT_FLAG
+
 MODES = ("explicit", "none", "poll")
 
 
@@ -55,6 +57,8 @@ class ServerOptions:
         if self.disable_auto_complete_config:
             flags.append("--disable-auto-complete-config")
         flags += [f"--backend-config={name},{key}={value}" for (name, key), value in self.backend_config.items()]
+        if not any(flag.startswith(RESTRICT_FLAG) and "model-repository" in flag for flag in self.extra_arguments):
+            flags.append(f"{RESTRICT_FLAG}=model-repository:{'='.join(CONTROL_HEADER)}")
         return [*flags, *self.extra_arguments]
 
 
