@@ -18,13 +18,14 @@ TOGETHER = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True)  # before xdist's own, which reads the marker
 def pytest_collection_modifyitems(items):
     """What has to stay in one lane when the suite runs in several: a file, and what it shares a costly fixture with."""
     for item in items:
         parts = item.path.relative_to(CHECKOUT).parts
         lane = next((TOGETHER[part] for part in parts if part in TOGETHER), str(item.path))
         item.add_marker(pytest.mark.xdist_group(lane))
+    return (yield)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -89,16 +89,32 @@ def test_lab_has_a_token_the_right_kernel_and_ends_with_its_kernels(start, numbe
     wait_for(lambda: not server.is_running() and not kernel.is_running(), what="the end of Jupyter and its kernel")
 
 
-def test_a_taken_port_is_avoided_or_refused_if_it_was_given(monkeypatch):
+def test_a_taken_port_is_avoided_or_refused_if_it_was_given():
     with socket.socket() as taken:
         taken.bind((lab.HOST, 0))
         taken.listen()
         port = taken.getsockname()[1]
-        monkeypatch.setattr(lab, "PORT", port)
-        assert lab._choose(None) != port
-        with pytest.raises(PortInUseError, match=f"port {port}"):
-            lab._choose(port)
-    assert lab._choose(port) == port
+        assert lab._choose((port, 0)) != port
+        with pytest.raises(PortInUseError, match=f"port {port}"), lab.lab(port=port):
+            raise AssertionError("it started")
+    assert lab._choose((port,)) == port
+
+
+def test_a_port_taken_at_the_last_moment_is_given_up_for_another(monkeypatch, tmp_path):
+    monkeypatch.setenv(WORKSPACE_VARIABLE, str(tmp_path / "workspace"))
+    choose, chosen = lab._choose, []
+    with socket.socket() as taken:
+        taken.bind((lab.HOST, 0))
+        taken.listen()
+
+        def late(candidates):
+            chosen.append(choose(candidates) if chosen else taken.getsockname()[1])
+            return chosen[-1]
+
+        monkeypatch.setattr(lab, "_choose", late)
+        with lab.lab() as running:
+            assert f":{chosen[-1]}/" in running.url and running.process.poll() is None
+    assert len(chosen) == 2 and running.process.poll() is not None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -60,6 +60,9 @@ def repository(tmp_path_factory):
     return path
 
 
+TRIES = 3  # on a busy machine Triton now and then hands on a part of what waits before the gate is open
+
+
 @pytest.fixture(scope="module")
 def server(repository):
     with serve(repository, models=["echo"], extra_arguments=trace_arguments()) as running:
@@ -121,13 +124,17 @@ def sizes_behind_the_gate(server, client, gate, count) -> list[int]:
 )
 def test_batches_are_those_of_the_simulator(server, client, repository, tmp_path, settings):
     """13 requests come while the only instance is busy: which batches become of them, request by request?"""
-    gate = tmp_path / "gate"
-    config = with_settings(read_config(repository / "gated"), parameters={"gate": gate}, **settings)
-    load_config(server, config)
-    found = sizes_behind_the_gate(server, client, gate, 14)
     arrivals = np.concatenate([[0.0], 0.1 + 0.001 * np.arange(13)])
-    expected = simulate(Batching.of(config), Service(1000), arrivals_s=arrivals)
-    assert found == expected.sizes.tolist()
+    found = []
+    for number in range(TRIES):
+        gate = tmp_path / f"gate{number}"
+        config = with_settings(read_config(repository / "gated"), parameters={"gate": gate}, **settings)
+        load_config(server, config)
+        found.append(sizes_behind_the_gate(server, client, gate, 14))
+        expected = simulate(Batching.of(config), Service(1000), arrivals_s=arrivals).sizes.tolist()
+        if found[-1] == expected:
+            return
+    raise AssertionError(f"found {found}, expected {expected}")
 
 
 def test_the_trace_tells_what_the_statistics_tell(server, client, repository, tmp_path):

@@ -24,8 +24,9 @@ from tutorial_lib.server.supervisor import SHARED_MEMORY, sweep
 GONE_WITHIN_S = 15
 
 OWNER = """
-import ctypes, json, os, sys, threading
+import ctypes, json, os, signal, sys, threading
 import psutil
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, also by children
 from tutorial_lib.server import serve
 server = serve(sys.argv[1])
 assert server.health("echo")

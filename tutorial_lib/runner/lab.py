@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,45 +61,68 @@ def lab(*, port: int | None = None, notebooks: Path | None = None) -> Iterator[L
     if not folder.is_dir():
         raise SetupError(f"{folder}: found no such folder.", action="Copy the checkout's notebooks there first.")
     root = CHECKOUT if folder.is_relative_to(CHECKOUT) else folder
-    chosen, token = _choose(port), secrets.token_hex(24)
+    token = secrets.token_hex(24)
     home = workspace()
     state = home.root / "lab"
     environment = jupyter_environment(state, cache=home.cache) | {"JUPYTER_TOKEN": token}
     _write_settings(state)
     home.logs.mkdir(exist_ok=True)
     prune(home.logs)
-    log = home.logs / f"lab-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     start = folder / "00_start_here.ipynb"
     page = f"/lab/tree/{quote(str(start.relative_to(root)))}" if start.exists() else "/lab"
     command = [
         *(sys.executable, "-m", "jupyterlab", "--no-browser"),
-        *(f"--ServerApp.ip={HOST}", f"--ServerApp.port={chosen}", "--ServerApp.port_retries=0"),
+        *(f"--ServerApp.ip={HOST}", "--ServerApp.port_retries=0"),
         *(f"--ServerApp.root_dir={root}", f"--ServerApp.preferred_dir={folder}"),
         f"--ServerApp.default_url={page}",
         "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
         *(["--allow-root"] if os.geteuid() == 0 else []),
     ]
+    for candidates in ((port,),) if port else ((PORT, 0), (0,), (0,)):
+        chosen = _choose(candidates)
+        log = home.logs / f"lab-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{chosen}.log"
+        process = _start([*command, f"--ServerApp.port={chosen}"], environment, root, log)
+        try:
+            if _ready(process, chosen, token):
+                yield Lab(process, f"http://{HOST}:{chosen}{page}?token={token}", log)
+                return
+        finally:
+            code = process.poll()
+            _end(process)
+        told = log.read_text(errors="replace")
+        if "already in use" not in told:  # or else somebody took the port meanwhile
+            break
+    raise SetupError(
+        f"JupyterLab: it did not answer on {HOST}:{chosen} within {READY_S:.0f} s."
+        if code is None
+        else f"JupyterLab: it ended while starting on {HOST}:{chosen} (exit code {code}).",
+        action=f"Its log is {log}.",
+        details="\n".join(told.splitlines()[-15:]),
+    )
+
+
+def _start(command: list[str], environment: dict[str, str], folder: Path, log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=environment,
-            cwd=root,
+            cwd=folder,
             start_new_session=True,  # Ctrl-C comes to us, and Jupyter does not ask whether it is meant
             preexec_fn=_end_with_parent,
         )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """On SIGTERM Jupyter shuts its kernels down."""
+    process.terminate()
     try:
-        _wait_ready(process, chosen, token, log)
-        yield Lab(process, f"http://{HOST}:{chosen}{page}?token={token}", log)
-    finally:
-        process.terminate()  # on SIGTERM Jupyter shuts its kernels down
-        try:
-            process.wait(timeout=STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait(timeout=STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _end_with_parent() -> None:
@@ -108,9 +131,9 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def _choose(port: int | None) -> int:
-    """The port given, or 8888, or a free one."""
-    for candidate in (port,) if port else (PORT, 0):
+def _choose(candidates: Sequence[int]) -> int:
+    """The first port that is free; 0 stands for any."""
+    for candidate in candidates:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -119,7 +142,8 @@ def _choose(port: int | None) -> int:
                 continue
             return probe.getsockname()[1]
     raise PortInUseError(
-        f"port {port}: something listens on {HOST}:{port} already.", action="Give another --port, or none."
+        f"port {candidates[0]}: something listens on {HOST}:{candidates[0]} already.",
+        action="Give another --port, or none.",
     )
 
 
@@ -138,8 +162,8 @@ def _write_settings(state: Path) -> None:
         temporary.write_text(json.dumps(quiet))
 
 
-def _wait_ready(process: subprocess.Popen[bytes], port: int, token: str, log: Path) -> None:
-    """Ask until it answers."""
+def _ready(process: subprocess.Popen[bytes], port: int, token: str) -> bool:
+    """Ask until it answers; False when it has ended, or does not answer in time."""
     import httpx
 
     deadline = time.monotonic() + READY_S
@@ -148,12 +172,8 @@ def _wait_ready(process: subprocess.Popen[bytes], port: int, token: str, log: Pa
         try:
             answer = httpx.get(f"http://{HOST}:{port}/api/status", params={"token": token}, trust_env=False)
             if answer.status_code == 200:
-                return
+                return True
         except httpx.TransportError:
-            pause.wait(0.1)  # nothing listens yet
-    tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-    raise SetupError(
-        f"JupyterLab: it did not answer on {HOST}:{port} within {READY_S:.0f} s.",
-        action=f"Its log is {log}.",
-        details=tail,
-    )
+            pass
+        pause.wait(0.1)  # nothing listens yet, or somebody else does
+    return False
