@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tutorial_lib.course import progress
-from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
+from tutorial_lib.paths import WORKSPACE_VARIABLE
 from tutorial_lib.server import stop_all
 
 # files that share something which takes long to make
@@ -18,14 +18,17 @@ TOGETHER = {
 }
 
 
-@pytest.hookimpl(wrapper=True)  # before xdist's own, which reads the marker
-def pytest_collection_modifyitems(items):
-    """What has to stay in one lane when the suite runs in several: a file, and what it shares a costly fixture with."""
-    for item in items:
-        parts = item.path.relative_to(CHECKOUT).parts
-        lane = next((TOGETHER[part] for part in parts if part in TOGETHER), str(item.path))
-        item.add_marker(pytest.mark.xdist_group(lane))
-    return (yield)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """A file stays in one lane when the suite runs in several, with those that share a costly fixture."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Lanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            path = nodeid.partition("::")[0]
+            return next((TOGETHER[part] for part in path.split("/") if part in TOGETHER), path)
+
+    return Lanes(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -100,7 +100,7 @@ def test(
     os.chdir(CHECKOUT)
     sys.stdout.flush()
     # most tests wait for a server or a clock: a second lane has the cores meanwhile
-    lanes = ["-n", "2", "--dist", "loadgroup"] if not arguments and cpu_count() > 1 else []
+    lanes = ["-n", "2", "--no-loadscope-reorder"] if not arguments and cpu_count() > 1 else []
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *lanes, *(arguments or [])])
 
 

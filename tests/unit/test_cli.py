@@ -143,7 +143,7 @@ def test_arguments_after_test_reach_pytest(monkeypatch):
     assert called == [CHECKOUT, [sys.executable, "-m", "pytest", "tests/unit", "-k", "paths", "--maxfail=1", "-q"]]
 
 
-@pytest.mark.parametrize(("cores", "lanes"), [(1, []), (2, ["-n", "2", "--dist", "loadgroup"])])
+@pytest.mark.parametrize(("cores", "lanes"), [(1, []), (2, ["-n", "2", "--no-loadscope-reorder"])])
 def test_the_whole_suite_has_two_lanes_where_there_are_two_cores(monkeypatch, cores, lanes):
     called = []
     monkeypatch.setattr(os, "execv", lambda path, arguments: called.append(arguments))
