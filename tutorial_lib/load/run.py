@@ -58,8 +58,9 @@ def run_load(
         warm_up_s: what to leave out at the beginning; None finds it.
         timeout_s: how long to wait for an answer.
         limit: the most requests.
-        give_up_s: end the run when the server has been gone for so long; None goes on.
-        seed: of the arrival times.
+        give_up_s: end the run when the server has been gone for so long: a request found no connection, none was
+            answered since, and another one, so long after it, found none either. None goes on.
+        seed: of the arrival times, from 0 on.
         watch: name → process id: CPU and memory of these, with their children, are in `LoadResult.resources()`.
         progress: show a bar with the live rate and p95.
 
