@@ -144,6 +144,15 @@ def test_an_endpoint_that_never_answers_is_time_outs_and_ends():
     assert 3 <= closed.timeouts <= 6 and closed.lost == 0
 
 
+def test_users_who_wait_in_vain_since_the_warm_up_are_counted():
+    """They all send in their first pause, which is warm-up, and never again: the window is empty."""
+    held = []
+    with raw(held.append) as url:
+        result = load(url, users=Users(50, think_s=0.2), duration_s=0.6, timeout_s=1)
+    assert result.requests == result.answered == 0 and not result.complete
+    assert result.timeouts == result.failed == 50 and "50 time-outs" in str(result)
+
+
 def test_what_does_not_speak_http_is_an_error():
     def garbage(connection):
         connection.recv(1)

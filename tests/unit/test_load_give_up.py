@@ -1,4 +1,4 @@
-"""When a run ends because the server is gone, and when it does not: the engine with a client that answers by a script."""
+"""When a run ends because the server is gone, and when not: the engine with a client that answers by a script."""
 
 from __future__ import annotations
 
