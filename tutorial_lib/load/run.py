@@ -72,6 +72,7 @@ def run_load(
     if warm_up_s is not None:
         number("warm_up_s", warm_up_s, high=math.nextafter(duration_s, 0), open_low=False)
     closed = isinstance(chosen, Users)
+    whole("seed", seed, low=0, high=2**32 - 1)
     times = chosen.starts(seed=seed) if closed else chosen.times(duration_s, seed=seed)
     if not len(times):
         raise LoadError(f"{chosen}: no request in {duration_s:g} s.", action="Give a longer duration or a higher rate.")
