@@ -53,7 +53,8 @@ def load(
 ) -> None:
     """Load a model: open loop by an arrival pattern, or closed loop by users. Ctrl-C keeps what was measured.
 
-    Exit 0 when every request was answered, 1 otherwise.
+    Exit 0 when every request of the run, warm-up included, was answered, 1 otherwise. With --saturate: 0 when a load
+    was found that the server bears, 1 when there is none, or when the search broke off.
     """
     from tutorial_lib.errors import LoadError
     from tutorial_lib.load import find_saturation, run_load, triton_target
@@ -78,7 +79,7 @@ def load(
             )
             columns = ["concurrency", "good", "throughput_rps", "p50_ms", "p95_ms", "p99_ms", "mean_batch"]
             print(f"{found.frame()[columns].round(2).to_string(index=False)}\n{found}")
-            return
+            raise typer.Exit(0 if any(found.good) and not found.ended_early else 1)
         times = {"duration_s": duration_s, "warm_up_s": warm_up_s, "timeout_s": timeout_s, "seed": seed}
         result = run_load(target, **plan, **times, progress=progress)
         print(result)
@@ -90,7 +91,7 @@ def load(
 
             fetch_perf_analyzer()
             print(run_perf_analyzer(target, **plan, duration_s=result.duration_s, seed=seed))
-    raise typer.Exit(0 if result.answered == result.requests else 1)
+    raise typer.Exit(0 if result.complete else 1)
 
 
 def _server(url: str, repository: Path | None, model: str) -> Server:

@@ -20,6 +20,7 @@ from tutorial_lib.pipeline import pipeline
 
 __all__ = [
     "axes",
+    "curve_style",
     "plot_callers",
     "plot_confusion",
     "plot_digits",
@@ -30,6 +31,14 @@ __all__ = [
 ]
 
 COLORS = ("#d95f02", "#1b7f5f", "#5b54a4", "#c2185b", "#666666")
+
+LINES = (("-", "o"), ("--", "s"), (":", "^"), ("-.", "D"))  # of the first five curves, of the next five, …
+
+
+def curve_style(number: int) -> dict[str, str]:
+    """Colour, line and marker of curve `number`, from 0 on; when the colours are used up, the line is another."""
+    line, marker = LINES[number // len(COLORS) % len(LINES)]
+    return {"color": COLORS[number % len(COLORS)], "linestyle": line, "marker": marker}
 
 
 def where() -> str:
@@ -162,8 +171,10 @@ def plot_latency(table: pd.DataFrame, *, title: str = "Time per call") -> Axes:
         table: columns engine, batch, median_ms and p95_ms, as `export.latency_table` returns.
     """
     result = axes(title, x="batch size (images per call)", y="median latency (ms)")
-    for (engine, rows), color in zip(table.groupby("engine", sort=False), COLORS, strict=False):
-        result.plot(rows["batch"], rows["median_ms"], "o-", color=color, label=engine)
+    for number, (engine, rows) in enumerate(table.groupby("engine", sort=False)):
+        style = curve_style(number)
+        color = style["color"]
+        result.plot(rows["batch"], rows["median_ms"], label=engine, **style)
         result.fill_between(rows["batch"], rows["median_ms"], rows["p95_ms"], color=color, alpha=0.15, linewidth=0)
     result.set_xscale("log", base=2)
     result.set_yscale("log", base=2)

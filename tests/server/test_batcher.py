@@ -189,6 +189,7 @@ def test_a_configuration_holds_without_its_file_and_goes_back(server, repository
         told = server.config("echo")
         assert told["instance_group"][0]["count"] == 2
         assert told["dynamic_batching"]["max_queue_delay_microseconds"] == 700
+        assert Batching.of(told) == Batching(8, True, 700, (8,), 2), "Triton completes the preferred sizes, too"
         with pytest.raises(ModelLoadError):
             load_config(server, with_settings(config, preferred=[64]))
     assert server.health("echo") and "dynamic_batching" not in server.config("echo")

@@ -15,7 +15,9 @@ import tritonclient.http as http
 from onnx import TensorProto, helper
 
 from tests.server.conftest import save_double, save_onnx
+from tutorial_lib.repository import read_config
 from tutorial_lib.server import launch, serve
+from tutorial_lib.simulate import Batching
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -123,6 +125,12 @@ def test_without_batching_and_only_the_output_asked_for(server):
     assert answer.as_numpy("sum") is None
     both = infer(server, "fixed", {"b": b, "a": a})
     np.testing.assert_array_equal(both.as_numpy("sum"), a + b)
+
+
+@pytest.mark.parametrize(("model", "instances"), [("linear", 2), ("one_thread", 2), ("lookup", 1), ("nonzero", 1)])
+def test_the_simulator_reads_a_file_as_triton_completes_it(server, repository, model, instances):
+    of_file = Batching.of(read_config(repository / model))
+    assert of_file.instances == Batching.of(server.config(model)).instances == instances
 
 
 def test_a_faulty_request_is_answered_alone(server):

@@ -92,6 +92,7 @@ def test_a_choice_that_fails_on_an_empty_table_is_refused():
         ({"mean_batch": 2.0, "p95_ms": 10.0, "errors": 0}, "ran alone"),
         ({"mean_batch": 9.0, "p95_ms": 80.1, "errors": 0}, "waits too long"),
         ({"mean_batch": 9.0, "p95_ms": 30.0, "errors": 1}, "waits too long"),
+        ({"mean_batch": 9.0, "p95_ms": float("nan"), "errors": 0}, "waits too long"),
     ],
 )
 def test_a_setting_is_judged_by_what_is_measured(server, found, told):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -55,6 +56,37 @@ def test_saturation_is_a_table(known):
     told = invoke("double", "--saturate", "--duration-s", "0.4", "--p95-limit-ms", "8")
     assert told.exit_code == 0
     assert "concurrency" in told.output and "answers/s with" in told.output
+
+
+class Known:
+    """A result, or a saturation, as the command asks it."""
+
+    duration_s, ended_early = 1.0, ""
+
+    def __init__(self, **said):
+        self.__dict__.update(said)
+
+    def to_csv(self): ...
+
+    to_json = to_csv
+
+    def frame(self):
+        names = ["concurrency", "good", "throughput_rps", "p50_ms", "p95_ms", "p99_ms", "mean_batch"]
+        return pd.DataFrame([[1.0] * len(names)], columns=names)
+
+
+@pytest.mark.parametrize(("complete", "code"), [(True, 0), (False, 1)])
+def test_the_status_is_of_the_whole_run(known, monkeypatch, complete, code):
+    monkeypatch.setattr(load, "run_load", lambda *_, **__: Known(complete=complete, answered=0, requests=0))
+    assert invoke("double").exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("good", "ended_early", "code"), [((True, False), "", 0), ((False,), "", 1), ((True,), "the server has gone", 1)]
+)
+def test_the_status_of_a_search(known, monkeypatch, good, ended_early, code):
+    monkeypatch.setattr(load, "find_saturation", lambda *_, **__: Known(good=good, ended_early=ended_early))
+    assert invoke("double", "--saturate").exit_code == code
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,25 @@ def test_a_run_without_answers_has_no_numbers_and_says_so():
     nothing.status[:] = 2
     found = result(samples=nothing)
     assert math.isnan(found.mean_ms) and math.isnan(found.max_ms) and math.isnan(found.interval("p95_ms")[0])
-    assert "no answers" in str(found) and "80 time-outs" in str(found)
+    assert "no answers" in str(found) and "in the whole run 0 errors, 100 time-outs" in str(found)
+
+
+def test_what_fails_is_counted_over_the_whole_run():
+    """Users who wait in vain since the warm-up leave a window without a request, and no failure in it."""
+    waiting = samples()
+    begun = Samples(*(getattr(waiting, name)[:20] for name in ("intended_s", "sent_s", "answered_s", "status", "user")))
+    begun.status[:] = [1] * 3 + [2] * 15 + [4] * 2
+    found = result(samples=begun)
+    assert (found.requests, found.answered) == (0, 0)
+    assert (found.errors, found.timeouts, found.lost, found.failed) == (3, 15, 2, 20) and not found.complete
+    assert [found.summary()[name] for name in ("answered", "errors", "timeouts", "lost")] == [0, 3, 15, 2]
+    begun.status[:] = 0
+    assert found.failed == 0 and not found.complete, "all answered, and none of them measured"
+    everything = samples()
+    everything.status[:] = 0
+    assert result(samples=everything).complete
+    everything.status[3] = 1
+    assert not result(samples=everything).complete, "in the warm-up"
 
 
 def test_frame_and_timeline():

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
 from tutorial_lib.errors import LoadError
-from tutorial_lib.load import EndpointTarget, KnownServer, Poisson, find_saturation
+from tutorial_lib.load import (
+    EndpointTarget,
+    GeneratorShare,
+    KnownServer,
+    LoadResult,
+    Poisson,
+    Samples,
+    find_saturation,
+)
 from tutorial_lib.paths import WORKSPACE_VARIABLE
 
 
@@ -65,6 +74,92 @@ def test_nothing_to_search_where_nothing_answers():
         find_saturation(EndpointTarget(url), progress=False)
     with KnownServer(30) as slow, pytest.raises(LoadError, match="no answer to 1 requests; no answer within 0.3 s"):
         search(slow, step_s=0.2, timeout_s=0.3)
+
+
+class Scripted:
+    """Stands in for `run_load`: step n ends as `steps[n]` says; a text is the reason of a LoadError."""
+
+    def __init__(self, monkeypatch, *steps):
+        self.steps, self.plans = iter(steps), []
+        monkeypatch.setattr("tutorial_lib.load.search.run_load", self)
+
+    def __call__(self, target, **plan):
+        self.plans.append(plan)
+        step = next(self.steps)
+        if isinstance(step, str):
+            raise LoadError(step, action="Start the server, or check address and port.")
+        return step
+
+
+def ended(*, ok=100, failed=0, warm_up=0, status=2, **changes):
+    """A run of 2 s, the first of them warm-up: `ok` answered, `failed` not, `warm_up` failed before it."""
+    count = warm_up + ok + failed
+    state = np.array([status] * warm_up + [0] * ok + [status] * failed, np.int8)
+    at = np.concatenate([np.linspace(0, 0.9, warm_up), np.linspace(1, 1.9, ok + failed)])
+    samples = Samples(at, at, at + 0.01, state, np.zeros(count, np.int32))
+    made = {
+        "steady": True,
+        "steady_note": "",
+        "samples": samples,
+        "generator": GeneratorShare(0, 0, 0, 0, limited=False),
+    }
+    made |= {"target": "t", "plan": "p", "label": "l", "started_at": "", "duration_s": 2.0, "window_s": (1.0, 2.0)}
+    return LoadResult(**made | changes)
+
+
+@pytest.fixture
+def target():
+    return EndpointTarget("http://127.0.0.1:1/", label="known")
+
+
+GONE = "127.0.0.1:1: Connection refused."
+
+
+def test_a_server_that_goes_leaves_what_was_found(monkeypatch, target):
+    Scripted(monkeypatch, ended(ok=50), ended(ok=100), GONE)
+    found = find_saturation(target, progress=False)
+    assert found.levels == (1, 2) and found.best_level == 2 and found.max_rps == 100 and all(found.good)
+    assert found.why == found.ended_early == f"the search broke off after step 2: {GONE}"
+    assert GONE in str(found)
+
+
+def test_a_server_that_goes_while_the_gap_is_searched_leaves_what_was_found(monkeypatch, target):
+    Scripted(monkeypatch, ended(ok=50), ended(ok=10, failed=10), GONE)
+    found = find_saturation(target, start=2, growth=4, progress=False)
+    assert found.levels == (2, 8) and found.best_level == 2 and found.good == (True, False)
+    assert found.why.startswith("at 8: 10 of 20 requests failed; the search broke off after step 2")
+    assert GONE in found.ended_early
+
+
+def test_a_server_that_goes_within_a_step_ends_the_search(monkeypatch, target):
+    scripted = Scripted(monkeypatch, ended(ok=50), ended(ended_early="ended after 1.5 s: the server has been gone"))
+    found = find_saturation(target, start=2, growth=4, progress=False)
+    assert found.good == (True, False) and len(scripted.plans) == 2
+    assert found.why == found.ended_early == "at 8: ended after 1.5 s: the server has been gone"
+
+
+def test_there_is_nothing_to_keep_without_an_answer(monkeypatch, target):
+    Scripted(monkeypatch, ended(ok=0, warm_up=50))
+    with pytest.raises(LoadError, match="no answer to 50 requests"):
+        find_saturation(target, progress=False)
+    Scripted(monkeypatch, GONE)
+    with pytest.raises(LoadError, match="Connection refused"):
+        find_saturation(target, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ({"ok": 0, "warm_up": 50}, "at 2: 50 of 50 requests failed"),
+        ({"ok": 100, "warm_up": 50, "status": 1}, "at 2: 50 of 150 requests failed"),
+        ({"ok": 100, "warm_up": 50, "status": 4}, "at 2: 50 of 150 requests failed"),
+        ({"ok": 0, "warm_up": 50, "status": 0}, "at 2: nothing was answered in the measured window"),
+    ],
+)
+def test_a_step_without_answers_or_with_failures_before_the_window_is_not_good(monkeypatch, target, step, why):
+    Scripted(monkeypatch, ended(ok=50), ended(**step))
+    found = find_saturation(target, progress=False)
+    assert found.good == (True, False) and found.why == why and found.best_level == 1 and not found.ended_early
 
 
 @pytest.mark.parametrize(

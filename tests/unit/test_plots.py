@@ -33,6 +33,12 @@ def test_titles_carry_the_tier_and_axes_their_units(monkeypatch):
     assert "(ms)" in drawn[1].get_xlabel() and "(%)" in drawn[2].get_ylabel()
 
 
+def test_every_engine_is_drawn():
+    table = pd.DataFrame([{"engine": f"e{n}", "batch": 1, "median_ms": 1.0, "p95_ms": 2.0} for n in range(7)])
+    lines = plots.plot_latency(table).get_lines()
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == len(lines) == 7
+
+
 def test_where_is_the_label_of_the_server_package():
     from tutorial_lib.server import label
 

@@ -233,6 +233,41 @@ def test_a_configuration_says_it_all():
     assert not Batching.of(parse_config('name: "m" dynamic_batching { }')).dynamic, "without a batch axis"
 
 
+@pytest.mark.parametrize(
+    ("text", "instances"),
+    [
+        ('backend: "onnxruntime"', 2),
+        ('platform: "onnxruntime_onnx"', 2),
+        ('backend: "onnxruntime" instance_group [ { } ]', 2),
+        ('backend: "onnxruntime" instance_group [ { kind: KIND_CPU }, { count: 3 } ]', 5),
+        ('backend: "onnxruntime" instance_group [ { kind: KIND_GPU } ]', 1),
+        ('backend: "onnxruntime" instance_group [ { count: 1 } ]', 1),
+        ('backend: "pytorch" instance_group [ { kind: KIND_CPU } ]', 1),
+        ('backend: "python"', 1),
+    ],
+)
+def test_instances_that_a_configuration_leaves_open_are_as_triton_completes_it(text, instances):
+    """tutorial_lib/backends/README.md, "Settings": two on a CPU for ONNX Runtime, one for the others."""
+    assert Batching.of(parse_config(text)).instances == instances
+
+
+def test_a_servers_completed_configuration_is_read_as_it_comes():
+    """As `Server.config()` gives it: JSON, with the group that Triton added."""
+    completed = {
+        "name": "m",
+        "backend": "onnxruntime",
+        "max_batch_size": 8,
+        "dynamic_batching": {"preferred_batch_size": [8], "max_queue_delay_microseconds": 500},
+        "instance_group": [{"name": "m", "kind": "KIND_CPU", "count": 2, "gpus": [], "profile": []}],
+        "a_field_of_a_later_release": 1,
+    }
+    assert Batching.of(completed) == Batching(8, True, 500, (8,), 2)
+    completed["instance_group"][0]["count"] = 1
+    assert Batching.of(completed).instances == 1
+    with pytest.raises(LoadError, match="configuration: found what is none"):
+        Batching.of({"max_batch_size": "many"})
+
+
 def stats(*rows):
     zero = {"count": 0, "ns": 0}
     return {
@@ -267,6 +302,34 @@ def test_a_simulation_without_end_is_refused(monkeypatch):
         lambda: Service(-1),
         lambda: Service(0),
         lambda: Service(float("nan")),
+        lambda: Service("1"),
+        lambda: Service(1, float("inf")),
+        lambda: Service(1, None),
+        lambda: Batching(queue_delay_us=float("nan")),
+        lambda: Batching(queue_delay_us=0.5),
+        lambda: Batching(queue_delay_us=10**15),
+        lambda: Batching(queue_delay_us="1"),
+        lambda: Batching(instances=1.5),
+        lambda: Batching(instances=float("nan")),
+        lambda: Batching(instances=10**9),
+        lambda: Batching(instances=True),
+        lambda: Batching(max_batch_size=2.5),
+        lambda: Batching(max_batch_size=None),
+        lambda: Batching(dynamic="no"),
+        lambda: Batching(8, preferred=4),
+        lambda: Batching(8, preferred="4"),
+        lambda: Batching(8, preferred=(2.5,)),
+        lambda: simulate(ALONE, Service(1), callers=1.5),
+        lambda: simulate(ALONE, Service(1), callers=float("nan")),
+        lambda: simulate(ALONE, Service(1), callers="2"),
+        lambda: simulate(ALONE, Service(1), callers=10**9),
+        lambda: simulate(ALONE, Service(1), callers=1, duration_s=float("nan")),
+        lambda: simulate(ALONE, Service(1), callers=1, duration_s="1"),
+        lambda: simulate(ALONE, Service(1), callers=1, overhead_ms="1"),
+        lambda: simulate(ALONE, Service(1), callers=1, overhead_ms=1e300),
+        lambda: simulate(ALONE, Service(1), arrivals_s=["soon"]),
+        lambda: simulate(ALONE, Service(1), arrivals_s=[[0.0], [0.0, 1.0]]),
+        lambda: simulate(ALONE, Service(1), arrivals_s=[0.0, 1e300]),
         lambda: Batching(instances=0),
         lambda: Batching(queue_delay_us=-1),
         lambda: Batching(8, preferred=(9,)),

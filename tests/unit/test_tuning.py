@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 from types import SimpleNamespace
 
 import pandas as pd
@@ -10,7 +12,7 @@ import pytest
 
 from tutorial_lib.errors import LoadError, ModelLoadError, RepositoryError
 from tutorial_lib.paths import REFERENCE_REPOSITORY, WORKSPACE_VARIABLE, workspace
-from tutorial_lib.repository import format_config, read_config
+from tutorial_lib.repository import format_config, parse_config, read_config
 from tutorial_lib.tuning import (
     best_row,
     config_diff,
@@ -23,7 +25,7 @@ from tutorial_lib.tuning import (
     with_settings,
     write_config,
 )
-from tutorial_lib.tuning.sweep import combinations, state_path
+from tutorial_lib.tuning.sweep import combinations, contents_of, state_path
 
 DIGITS = read_config(REFERENCE_REPOSITORY / "densenet_onnx")
 
@@ -111,8 +113,8 @@ class Recorder:
 
     label = "Triton 0 embedded · CPU ×2"
 
-    def __init__(self, refuses=()):
-        self.loads, self.refuses = [], refuses
+    def __init__(self, refuses=(), repositories=()):
+        self.loads, self.refuses, self.repositories = [], refuses, repositories
 
     def unload(self, name):
         self.loads.append(None)
@@ -210,6 +212,79 @@ def test_a_combination_that_does_not_load_is_a_row_with_its_reason():
         run_sweep(server, DIGITS, {"instances": [3]}, measured(server, times), about="y", progress=False)
 
 
+FAILED_ROWS = [
+    {"throughput_rps": 5.0, "p95_ms": 1.0, "error": "ended after 3 s: the server has been gone for 2.0 s"},
+    {"throughput_rps": 0.0, "p95_ms": math.nan, "errors": 0},
+    {"throughput_rps": 0.0, "p95_ms": 1.0},
+    {"throughput_rps": 5.0, "p95_ms": 1.0, "errors": 3},
+]
+
+
+@pytest.mark.parametrize("failed", FAILED_ROWS)
+def test_what_failed_is_shown_and_measured_again(failed):
+    good = {"throughput_rps": 7.0, "p95_ms": 2.0, "errors": 0}
+    rows = iter([good, failed, good])
+    sweep = functools.partial(run_sweep, Recorder(), DIGITS, {"instances": [1, 3]}, about="x", progress=False)
+    first = sweep(lambda: next(rows))
+    assert first.complete and first.table["p95_ms"].tolist() == pytest.approx([2.0, failed["p95_ms"]], nan_ok=True)
+    assert first.table.get("error", pd.Series([None, None]))[1] == failed.get("error")
+    again = sweep(lambda: next(rows))
+    assert again.table["throughput_rps"].tolist() == [7.0, 7.0] and not next(rows, None)
+
+
+def test_a_refused_combination_is_tried_again_and_does_not_hold_up_the_others():
+    server, times = Recorder(refuses=[1]), []
+    sweep = functools.partial(run_sweep, server, DIGITS, {"instances": [1, 3, 4]}, about="x", progress=False)
+    assert sweep(measured(server, times), most=1).table["instances"].tolist() == [1, 3] and times == [3]
+    server.refuses = ()
+    found = sweep(measured(server, times))
+    assert times == [3, 1, 4] and found.complete and "error" not in found.table
+
+
+def test_rows_that_an_older_sweep_kept_of_a_failure_are_not_believed():
+    server, times = Recorder(), []
+    sweep = functools.partial(run_sweep, server, DIGITS, {"instances": [1]}, measured(server, times), about="x")
+    sweep(progress=False)
+    path = state_path(DIGITS, server.label, "x")
+    (key,) = json.loads(path.read_text())
+    for row in (*FAILED_ROWS, {"error": "refused"}, 5):
+        path.write_text(json.dumps({key: row}))
+        assert sweep(progress=False).table["throughput_rps"].tolist() == [100.0]
+    assert times == [1] * 7
+
+
+def test_retrained_weights_are_another_sweep(tmp_path):
+    weights = tmp_path / "repository" / DIGITS.name / "1" / "model.onnx"
+    weights.parent.mkdir(parents=True)
+    server, times = Recorder(repositories=(tmp_path / "repository",)), []
+    sweep = functools.partial(run_sweep, server, DIGITS, {"instances": [1]}, measured(server, times), about="x")
+
+    def measured_anew(content, path=weights):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        before = len(times)
+        sweep(progress=False)
+        return len(times) > before
+
+    assert measured_anew(b"first") and not measured_anew(b"first")
+    assert measured_anew(b"other") and not measured_anew(b"first"), "of equal length; and back to what is known"
+    assert measured_anew(b"x", weights.parents[1] / "2" / "model.onnx"), "another version"
+    assert not measured_anew(b"x", weights.parent / "__pycache__" / "model.pyc")
+    assert not measured_anew(b"x", weights.parents[1] / "labels.txt"), "no file of a version"
+    assert not measured_anew(b"x", weights.parents[2] / "another_model" / "1" / "model.onnx")
+
+
+def test_an_ensemble_is_as_old_as_its_steps(tmp_path):
+    weights = tmp_path / "step" / "1" / "model.onnx"
+    weights.parent.mkdir(parents=True)
+    config = parse_config('name: "whole" ensemble_scheduling { step { model_name: "step" } }')
+    found = []
+    for content in (b"a", b"b", b"a"):
+        weights.write_bytes(content)
+        found.append(contents_of([tmp_path], config))
+    assert found[0] == found[2] != found[1]
+
+
 @pytest.mark.parametrize("grid", [{}, {"instances": []}])
 def test_an_empty_grid_is_refused(grid):
     with pytest.raises(LoadError, match="empty grid"):
@@ -220,10 +295,11 @@ def test_an_empty_grid_is_refused(grid):
 
 def test_half_a_run_is_no_result(monkeypatch):
     whole = SimpleNamespace(
-        interrupted=False, throughput_rps=12.345, mean_ms=1.0, p50_ms=1.0, p95_ms=2.0, errors=1, timeouts=2, lost=3
+        **{"interrupted": False, "throughput_rps": 12.345, "mean_ms": 1.0, "p50_ms": 1.0, "p95_ms": 2.0, "failed": 6},
+        **{"answered": 7, "ended_early": "", "error_messages": {"no answer within 1 s": 6}},
     )
     plans = []
-    counts = iter([(10, 5), (40, 15), (40, 15)])
+    counts = iter([(10, 5), (40, 15), *[(40, 15)] * 5])
     server = SimpleNamespace(
         statistics=lambda model: dict(zip(("inference_count", "execution_count"), next(counts), strict=True))
     )
@@ -231,6 +307,12 @@ def test_half_a_run_is_no_result(monkeypatch):
     found = measure_load(server, "m", None, concurrency=1, duration_s=2)
     assert plans == [{"progress": False, "warm_up_s": 0.5, "concurrency": 1, "duration_s": 2}]
     assert found["errors"] == 6 and found["mean_batch"] == 3.0 and found["throughput_rps"] == 12.3
+    assert "error" not in found
+    whole.answered = 0
+    told = measure_load(server, "m", None, concurrency=1)["error"]
+    assert told == "m: nothing was answered in the measured window; no answer within 1 s"
+    whole.ended_early = "the server has gone"
+    assert measure_load(server, "m", None, concurrency=1)["error"] == "the server has gone"
     whole.interrupted = True
     with pytest.raises(KeyboardInterrupt):
         measure_load(server, "m", None, concurrency=1)
@@ -265,6 +347,31 @@ def test_the_best_is_the_fastest_within_the_limit_and_of_equals_the_quickest():
         best_row(CURVE, p95_limit_ms=5)
     with pytest.raises(LoadError, match="nothing measured"):
         best_row(CURVE[:0], p95_limit_ms=5)
+
+
+def test_a_setting_whose_requests_fail_is_not_the_best():
+    table = CURVE.assign(errors=[0, 0, 0, 1, 50_000])
+    assert best_row(table, p95_limit_ms=60)["callers"] == 4
+    with pytest.raises(LoadError, match="found failed requests in all 5 rows, expected one without"):
+        best_row(CURVE.assign(errors=3), p95_limit_ms=60)
+    words = CURVE.assign(error=[None, float("nan"), "", "gone", "gone"], errors=[0, float("nan"), 0, 0, 0])
+    assert best_row(words, p95_limit_ms=60)["callers"] == 4
+
+
+def test_a_curve_without_numbers_has_no_knee():
+    nothing = CURVE.assign(mean_ms=float("nan"), p95_ms=float("nan"))
+    with pytest.raises(LoadError, match="curve: found no measurement in 5 rows"):
+        knee(nothing)
+    some = nothing.copy()
+    some.loc[2, "mean_ms"] = 13.0
+    assert knee(some)["callers"] == 4
+
+
+def test_every_curve_is_drawn_and_looks_like_no_other():
+    axes = plot_curves({f"setting {n}": CURVE for n in range(12)}, title="T")
+    lines = [line for line in axes.get_lines() if line.get_label().startswith("setting")]
+    assert len({(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}) == 12
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [f"setting {n}" for n in range(12)]
 
 
 def test_pictures_say_what_they_show():

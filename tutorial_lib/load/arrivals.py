@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from tutorial_lib.errors import LoadError
-from tutorial_lib.load.checks import number, whole
+from tutorial_lib.load.checks import number, seeded, whole
 from tutorial_lib.load.trace import read_trace
 
 MOST_ARRIVALS = 5_000_000  # intended times of one run: 40 MB
@@ -70,7 +70,7 @@ class Poisson:
     def times(self, duration_s: float, *, seed: int = 0) -> np.ndarray:
         _check_count(self, duration_s)
         # the number of arrivals is Poisson, and given it they are uniform: the same process, exactly
-        random = np.random.default_rng(seed)
+        random = seeded(seed)
         return np.sort(random.uniform(0, duration_s, random.poisson(self.rate_hz * duration_s)))
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Bursts:
 
     def times(self, duration_s: float, *, seed: int = 0) -> np.ndarray:
         _check_count(self, duration_s)
-        random = np.random.default_rng(seed)
+        random = seeded(seed)
         starts = [0.0]
         while starts[-1] < duration_s:
             gaps = random.uniform(self.every_s - self.jitter_s, self.every_s + self.jitter_s, 1000)
@@ -184,7 +184,7 @@ class Users:
         """When each user sends for the first time: float64 (count,), seconds, sorted."""
         if self.per_s is not None:
             return np.arange(self.count) / self.per_s
-        return np.sort(np.random.default_rng(seed).uniform(0, self.think_s, self.count))
+        return np.sort(seeded(seed).uniform(0, self.think_s, self.count))
 
     def __str__(self) -> str:
         who = "1 user" if self.count == 1 else f"{self.count} users"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from numbers import Integral, Real
 
+import numpy as np
+
 from tutorial_lib.errors import LoadError
 
 
@@ -38,3 +40,12 @@ def whole(what: str, value: int, *, low: int = 1, high: int = 2**31) -> int:
             f"{what}: found {value!r}, expected a whole number from {low} to {high}.", action="Give such a number."
         )
     return int(value)
+
+
+def seeded(seed: int) -> np.random.Generator:
+    """Random numbers that are the same for the same seed.
+
+    Raises:
+        LoadError: it is no whole number from 0 to 2³² − 1.
+    """
+    return np.random.default_rng(whole("seed", seed, low=0, high=2**32 - 1))

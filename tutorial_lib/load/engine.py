@@ -45,7 +45,7 @@ class Plan:
         duration_s: how long to send.
         timeout_s: how long to wait for an answer.
         limit: the most requests.
-        give_up_s: end when the server has been gone for so long; 0 never.
+        give_up_s: end when a further request finds no server so long after the first that did; 0 never.
     """
 
     times: array
@@ -85,7 +85,8 @@ class Engine:
         self._in_flight = 0
         self._recent: list[float] = []
         self._ended = Counter()
-        self._gone_since_s = math.inf  # since when only failures without a connection have come
+        self._gone_since_s = math.inf  # the first failure without a connection since the last answer
+        self._gone_s = 0.0  # how long after it the last further attempt failed in the same way
         self._sending = True
 
     async def run(self, client: Client, stop: asyncio.Event) -> None:
@@ -140,14 +141,22 @@ class Engine:
         self._in_flight -= 1
         self._ended[status] += 1
         if status == OK:
-            self._gone_since_s = math.inf
             self._recent.append(now - self.intended[number])
         elif message in self.messages or len(self.messages) < MOST_MESSAGES:
             self.messages[message] += 1
-        if gone:
-            self._gone_since_s = min(self._gone_since_s, now)
+        self._note_gone(number, status, now, gone=gone)
         if self.plan.closed:
             self._user_goes_on(self.user[number], now, failed=status != OK)
+
+    def _note_gone(self, number: int, status: int, now: float, *, gone: bool) -> None:
+        """Keep book of how long nobody has been there; one lost connection says nothing of what comes later."""
+        if not gone:
+            if status != TIMEOUT:  # an error is an answer, too
+                self._gone_since_s, self._gone_s = math.inf, 0.0
+        elif self.intended[number] > self._gone_since_s:  # not one of those that were under way when it went
+            self._gone_s = now - self._gone_since_s
+        else:
+            self._gone_since_s = min(self._gone_since_s, now)
 
     def _user_goes_on(self, user: int, now: float, *, failed: bool) -> None:
         wait = self.plan.think_s
@@ -232,7 +241,6 @@ class Engine:
 
     def _end_sending(self, elapsed: float) -> None:
         """Stop sending when it is time, when somebody asked for it, or when the server is gone."""
-        gone_s = elapsed - self._gone_since_s
         if self._stop.is_set():
             self._sending, self.stopped_s = False, elapsed
             for number in range(len(self.status)):
@@ -240,9 +248,9 @@ class Engine:
                     self.status[number] = CUT
                     self._client.abandon(number)
             self._in_flight = 0
-        elif self.plan.give_up_s and gone_s > self.plan.give_up_s:
+        elif self.plan.give_up_s and self._gone_s > self.plan.give_up_s:
             self._sending, self.stopped_s = False, elapsed
-            self.ended_early = f"ended after {elapsed:.1f} s: the server has been gone for {gone_s:.1f} s"
+            self.ended_early = f"ended after {elapsed:.1f} s: the server has been gone for {self._gone_s:.1f} s"
         elif len(self.status) >= self.plan.limit and (self.plan.closed or self._next >= len(self.status)):
             self._sending, self.stopped_s = False, min(elapsed, self.plan.duration_s)
         elif elapsed >= self.plan.duration_s:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tutorial_lib.errors import LoadError
-from tutorial_lib.load.checks import whole
+from tutorial_lib.load.checks import seeded, whole
 
 MOST_BYTES = 256 * 2**20
 
@@ -33,7 +34,7 @@ def made_up_inputs(
     Raises:
         LoadError: an open dimension has no shape, or the shape does not fit the model.
     """
-    given = dict(shapes or {})
+    given = {name: _sizes(name, shape) for name, shape in dict(shapes or {}).items()}
     whole("batch", batch, high=100_000)
     entries = {entry["name"]: entry for entry in metadata["inputs"]}
     if unknown := next((name for name in given if name not in entries), None):
@@ -42,9 +43,19 @@ def made_up_inputs(
     most = int(config.get("max_batch_size") or 0)
     if most and batch > most:
         raise LoadError(f"batch: found {batch}, the model's max_batch_size is {most}.", action="Give a smaller one.")
-    random = np.random.default_rng(seed)
+    random = seeded(seed)
     wanted = [entry for name, entry in entries.items() if name not in optional or name in given]
     return {entry["name"]: _array(entry, given.get(entry["name"]), most > 0, batch, random) for entry in wanted}
+
+
+def _sizes(name: str, shape: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(size) for size in shape)
+    except TypeError:
+        raise LoadError(
+            f"shapes: found {shape!r} for '{name}', expected whole numbers.",
+            action=f"Give such as {{'{name}': (1, 3)}}.",
+        ) from None
 
 
 def _array(

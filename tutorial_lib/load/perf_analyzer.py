@@ -25,7 +25,8 @@ from tutorial_lib.errors import LoadError, ServerError, SetupError
 from tutorial_lib.load.arrivals import Arrivals, Every, Poisson, Users
 from tutorial_lib.load.checks import number, whole
 from tutorial_lib.load.shares import ServerShare
-from tutorial_lib.load.target import GrpcTarget, HttpTarget, Target, each, wire
+from tutorial_lib.load.target import GrpcTarget, HttpTarget, Target
+from tutorial_lib.load.tensors import each, wire
 from tutorial_lib.paths import workspace
 from tutorial_lib.server.control import Control
 

@@ -26,7 +26,11 @@ QUANTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p95_ms": 0.95, "p99_ms": 0.99}
 
 @dataclass(frozen=True, eq=False)
 class LoadResult:
-    """One load run. Numbers are of the measured window; requests belong to it by their intended time.
+    """One load run.
+
+    Rates and latencies, `requests` and `answered` are of the measured window, to which requests belong by their
+    intended time. What failed is counted over the whole run: users who wait for an answer in vain send nothing more,
+    so that a server that never answers leaves no failure, and no request, in the window.
 
     Attributes:
         target, plan: what was loaded, and how.
@@ -72,24 +76,38 @@ class LoadResult:
 
     @property
     def requests(self) -> int:
+        """Requests of the window."""
         return len(self.measured)
 
     @property
     def answered(self) -> int:
+        """Answered requests of the window; 0 means that nothing was measured."""
         return len(self.latencies_ms)
 
     @property
     def errors(self) -> int:
-        return self.measured.count(ERROR)
+        """Requests of the whole run, warm-up included, that were refused or broke off."""
+        return self.samples.count(ERROR)
 
     @property
     def timeouts(self) -> int:
-        return self.measured.count(TIMEOUT)
+        """Requests of the whole run, warm-up included, that nobody answered in time."""
+        return self.samples.count(TIMEOUT)
 
     @property
     def lost(self) -> int:
         """Requests of the whole run that were sent and neither answered nor reported as failed."""
         return self.samples.count(LOST)
+
+    @property
+    def failed(self) -> int:
+        """Errors, time-outs and lost requests of the whole run."""
+        return self.errors + self.timeouts + self.lost
+
+    @property
+    def complete(self) -> bool:
+        """Whether every request of the whole run was answered, some of them in the measured window."""
+        return self.answered > 0 and self.samples.count(OK) == len(self.samples)
 
     @property
     def unsent(self) -> int:
@@ -189,7 +207,10 @@ class LoadResult:
         return pd.DataFrame(list(self.usage), columns=["t_s", "name", "cpu_percent", "rss_mib"])
 
     def summary(self) -> dict[str, Any]:
-        """The row of a table: the numbers, what was loaded, and on what."""
+        """The row of a table: the numbers, what was loaded, and on what.
+
+        `answered` is of the window; `errors`, `timeouts`, `lost` and `unsent` are of the whole run.
+        """
         server = self.server
         row: dict[str, Any] = {"target": self.target, "plan": self.plan, "throughput_rps": self.throughput_rps}
         row |= {name: getattr(self, name) for name in ("mean_ms", *QUANTILES, "max_ms")}
@@ -219,11 +240,11 @@ class LoadResult:
         low, high = self.interval("p95_ms")
         range_ = f" ({low:.1f}–{high:.1f})" if math.isfinite(low + high) else ""
         numbers = f"{self.throughput_rps:.1f} answers/s · p50 {self.p50_ms:.1f} · p95 {self.p95_ms:.1f}{range_}"
-        counts = f"{self.answered} answered, {self.errors} errors, {self.timeouts} time-outs, {self.lost} lost"
+        counts = f"{self.errors} errors, {self.timeouts} time-outs, {self.lost} lost"
         lines = [
             f"{self.target}, {self.plan} · {self.label}",
             f"{numbers} · p99 {self.p99_ms:.1f} ms" if self.answered else "no answers",
-            f"{counts} · measured from {begin:.1f} to {end:.1f} s",
+            f"{self.answered} answered, measured from {begin:.1f} to {end:.1f} s · in the whole run {counts}",
         ]
         if self.server:
             share = self.server

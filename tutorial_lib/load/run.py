@@ -58,8 +58,9 @@ def run_load(
         warm_up_s: what to leave out at the beginning; None finds it.
         timeout_s: how long to wait for an answer.
         limit: the most requests.
-        give_up_s: end the run when the server has been gone for so long; None goes on.
-        seed: of the arrival times.
+        give_up_s: end the run when the server has been gone for so long: a request found no connection, none was
+            answered since, and another one, so long after it, found none either. None goes on.
+        seed: of the arrival times, from 0 on.
         watch: name → process id: CPU and memory of these, with their children, are in `LoadResult.resources()`.
         progress: show a bar with the live rate and p95.
 
@@ -71,6 +72,7 @@ def run_load(
     if warm_up_s is not None:
         number("warm_up_s", warm_up_s, high=math.nextafter(duration_s, 0), open_low=False)
     closed = isinstance(chosen, Users)
+    whole("seed", seed, low=0, high=2**32 - 1)
     times = chosen.starts(seed=seed) if closed else chosen.times(duration_s, seed=seed)
     if not len(times):
         raise LoadError(f"{chosen}: no request in {duration_s:g} s.", action="Give a longer duration or a higher rate.")

@@ -14,6 +14,7 @@ from tutorial_lib.load.arrivals import Arrivals
 from tutorial_lib.load.checks import number, whole
 from tutorial_lib.load.result import LoadResult, results_table
 from tutorial_lib.load.run import run_load
+from tutorial_lib.load.samples import OK
 from tutorial_lib.load.target import Target
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Saturation:
         good: for each step, whether it kept within the limits.
         why: what ended the search, as a sentence.
         p95_limit_ms: the limit that was asked for; None without.
+        ended_early: why the search broke off, a server that went away or an interrupt; "" if it went to its end. The
+            steps until then are there.
     """
 
     kind: str
@@ -49,6 +52,7 @@ class Saturation:
     good: tuple[bool, ...]
     why: str
     p95_limit_ms: float | None = None
+    ended_early: str = ""
 
     @property
     def max_rps(self) -> float:
@@ -98,6 +102,10 @@ def find_saturation(
 ) -> Saturation:
     """Raise the load until answers per second stop rising, or p95 passes a limit; then look between the last steps.
 
+    A step is not good when nothing was answered in its measured window, when more than 1 % of all its requests
+    failed, warm-up included, when p95 passes the limit, or when the generator or the server does not keep up. A step
+    that cannot be run, since the server has gone, ends the search with the steps before it.
+
     Args:
         target: where to.
         arrivals: makes the open-loop pattern of a rate, such as `Poisson` or `Every.hz`; None raises the number of
@@ -111,7 +119,7 @@ def find_saturation(
         options: further arguments of `run_load`.
 
     Raises:
-        LoadError: the arguments are no plan, or the first step had no answer at all.
+        LoadError: the arguments are no plan, the first step cannot be run, or it had no answer at all.
     """
     closed = arrivals is None
     search = _Search(target, arrivals, p95_limit_ms, number("step_s", step_s, high=3600), seed, options)
@@ -124,9 +132,15 @@ def find_saturation(
     number("most", most, low=level, open_low=False)
     with tqdm(desc="saturation", bar_format="{desc}: step {n_fmt}{postfix}", disable=not progress) as bar:
         search.bar = bar
-        why = search.raise_load(level, growth, most)
-        search.refine()
-    return search.found(why)
+        why = ""
+        try:
+            why = search.raise_load(level, growth, most)
+            search.refine()
+        except LoadError as error:
+            if not search.results or not search.answered:
+                raise
+            search.ended_early = f"the search broke off after step {len(search.results)}: {error.problem}"
+    return search.found("; ".join(part for part in (why, search.ended_early) if part))
 
 
 class _Search:
@@ -146,6 +160,7 @@ class _Search:
         self.levels: list[float] = []
         self.results: list[LoadResult] = []
         self.faults: list[str] = []  # why a step is not good; "" if it is
+        self.ended_early = ""
         self.bar: tqdm | None = None
 
     def step(self, level: float) -> tuple[LoadResult, str]:
@@ -157,6 +172,10 @@ class _Search:
         self.levels.append(level)
         self.results.append(result)
         self.faults.append(fault)
+        if result.interrupted:
+            self.ended_early = f"interrupted at {level:g}"
+        elif result.ended_early:
+            self.ended_early = f"at {level:g}: {result.ended_early}"
         unit = "users" if self.arrivals is None else "requests/s"
         self.bar.set_postfix_str(
             f"{level:g} {unit}: {result.throughput_rps:.0f} RPS, p95 {result.p95_ms:.1f} ms", refresh=False
@@ -165,19 +184,24 @@ class _Search:
         self.bar.refresh()
         return result, fault
 
+    @property
+    def answered(self) -> bool:
+        """Whether any request of any step was."""
+        return any(result.samples.count(OK) for result in self.results)
+
     def raise_load(self, level: float, growth: float, most: float) -> str:
         """Step up until something ends it; returns what."""
         best, without = 0.0, 0
         while True:
             result, fault = self.step(level)
-            if not result.answered and len(self.results) == 1:
+            if not self.answered:
                 reason = next(iter(result.error_messages), "nothing came back")
                 raise LoadError(
-                    f"{self.target.name}: no answer to {result.requests} requests; {reason}.",
+                    f"{self.target.name}: no answer to {len(result.samples)} requests; {reason}.",
                     action="Send one request by hand first.",
                 )
-            if result.interrupted:
-                return f"interrupted at {level:g}"
+            if self.ended_early:
+                return ""
             if fault:
                 return f"at {level:g}: {fault}"
             if self.arrivals is None:
@@ -191,7 +215,7 @@ class _Search:
 
     def refine(self) -> None:
         """Halve the gap between the largest good load and the smallest one with a fault."""
-        if not self.faults[-1] or self.results[-1].interrupted:
+        if self.ended_early or not self.faults[-1]:
             return
         for _ in range(REFINEMENTS):
             good = [level for level, fault in zip(self.levels, self.faults, strict=True) if not fault]
@@ -202,7 +226,10 @@ class _Search:
             level = math.sqrt(low * bad)
             if self.arrivals is None:
                 level = round(level)
-            if level in self.levels or self.step(level)[0].interrupted:
+            if level in self.levels:
+                return
+            self.step(level)
+            if self.ended_early:
                 return
 
     def found(self, why: str) -> Saturation:
@@ -213,14 +240,19 @@ class _Search:
         kind = "concurrency" if self.arrivals is None else "rate_hz"
         return Saturation(
             *(kind, tuple(self.levels), tuple(self.results), self.results[best], self.levels[best]),
-            *(tuple(good), why, self.limit_ms),
+            *(tuple(good), why, self.limit_ms, self.ended_early),
         )
 
     def _fault(self, result: LoadResult, level: float) -> str:
         """Why this step is not good, or ""."""
-        failed = result.requests - result.answered
-        if failed > FAILED_SHARE * max(result.requests, 1):
-            return f"{failed} of {result.requests} requests failed"
+        if result.ended_early:
+            return result.ended_early
+        sent = len(result.samples) - result.unsent
+        failed = result.failed + result.cut
+        if failed > FAILED_SHARE * sent:
+            return f"{failed} of {sent} requests failed"
+        if not result.answered:
+            return "nothing was answered in the measured window"
         if self.limit_ms is not None and not result.p95_ms <= self.limit_ms:
             return f"p95 of {result.p95_ms:.1f} ms passes the limit of {self.limit_ms:g} ms"
         if result.generator.limited:

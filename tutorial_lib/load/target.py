@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-import numpy as np
-
 from tutorial_lib.errors import LoadError
 from tutorial_lib.load.checks import whole
+from tutorial_lib.load.http_request import check_bodies, check_headers, check_method, http_request, split_url
 from tutorial_lib.load.made_up import made_up_inputs
+from tutorial_lib.load.tensors import Tensors, binary_body, each, grpc_body
 
 if TYPE_CHECKING:
     from tutorial_lib.server import Server
 
-Tensors = Mapping[str, np.ndarray]
 PROTOCOLS = ("grpc", "stream", "http")
 GRPC_PATH = "/inference.GRPCInferenceService/"
 
@@ -69,6 +68,7 @@ class GrpcTarget:
 
     def __post_init__(self) -> None:
         _host_port(self.address)
+        _check_model(self.model, self.version)
         whole("connections", self.connections, high=1024)
 
     @property
@@ -77,7 +77,7 @@ class GrpcTarget:
 
     def prepare(self) -> Prepared:
         """Its requests as serialized ModelInferRequest messages."""
-        bodies = tuple(_grpc_body(self.model, self.version, tensors) for tensors in each(self.inputs))
+        bodies = tuple(grpc_body(self.model, self.version, tensors) for tensors in each(self.inputs))
         return Prepared("stream" if self.streaming else "grpc", *_host_port(self.address), self.connections, bodies)
 
 
@@ -99,7 +99,8 @@ class HttpTarget:
     label: str = ""
 
     def __post_init__(self) -> None:
-        _split(self.url)
+        split_url(self.url)
+        _check_model(self.model, self.version)
         whole("connections", self.connections, high=16_384)
 
     @property
@@ -112,14 +113,14 @@ class HttpTarget:
 
     def prepare(self) -> Prepared:
         """Its requests, heads included."""
-        host, port, base = _split(self.url)
+        host, port, base = split_url(self.url)
         version = f"/versions/{quote(self.version, safe='')}" if self.version else ""
-        path = f"{base.rstrip('/')}/v2/models/{quote(self.model, safe='')}{version}/infer"
+        path = f"{base.partition('?')[0].rstrip('/')}/v2/models/{quote(self.model, safe='')}{version}/infer"
         bodies = []
         for tensors in each(self.inputs):
-            head, body = _binary_body(tensors)
+            head, body = binary_body(tensors)
             headers = {"Inference-Header-Content-Length": str(head), "Content-Type": "application/octet-stream"}
-            bodies.append(_http_request("POST", host, port, path, headers, body))
+            bodies.append(http_request("POST", host, port, path, headers, body))
         return Prepared("http", host, port, self.connections, tuple(bodies))
 
 
@@ -128,7 +129,7 @@ class EndpointTarget:
     """Any HTTP endpoint, such as a FastAPI route.
 
     Attributes:
-        url: the whole address of the route.
+        url: the whole address of the route, percent-encoded.
         json: what is sent as JSON; or give `bodies`.
         bodies: raw bodies, sent in turn.
         content_type: of `bodies`.
@@ -148,15 +149,14 @@ class EndpointTarget:
     http_url: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        _split(self.url)
+        split_url(self.url)
         whole("connections", self.connections, high=16_384)
-        if self.json is not None and self.bodies:
+        check_method(self.method)
+        check_headers(self.headers)
+        check_headers({"Content-Type": self.content_type})
+        check_bodies(self.bodies)
+        if self.json is not None and len(self.bodies):
             raise LoadError("endpoint: found json and bodies, expected one of them.", action="Leave one out.")
-        if not self.method.isalpha():
-            raise LoadError(f"method: found {self.method!r}, expected a word such as POST.")
-        for name, value in self.headers.items():
-            if any(sign in f"{name}{value}" for sign in "\r\n") or not name:
-                raise LoadError(f"header {name!r}: found a line end or no name, expected one line each.")
 
     @property
     def name(self) -> str:
@@ -164,13 +164,23 @@ class EndpointTarget:
 
     def prepare(self) -> Prepared:
         """Its requests, heads included."""
-        host, port, path = _split(self.url)
-        if query := urlsplit(self.url).query:
-            path += f"?{query}"
-        bodies = [json_text.dumps(self.json).encode()] if self.json is not None else list(self.bodies) or [b""]
-        headers = {"Content-Type": self.content_type, **self.headers}
-        requests = (_http_request(self.method.upper(), host, port, path, headers, body) for body in bodies)
+        host, port, path = split_url(self.url)
+        bodies = [self._json_body()] if self.json is not None else list(self.bodies) or [b""]
+        # one Content-Type, however it is spelt
+        own = {} if "content-type" in map(str.lower, self.headers) else {"Content-Type": self.content_type}
+        requests = (
+            http_request(self.method.upper(), host, port, path, own | dict(self.headers), body) for body in bodies
+        )
         return Prepared("http", host, port, self.connections, tuple(requests))
+
+    def _json_body(self) -> bytes:
+        try:
+            return json_text.dumps(self.json).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise LoadError(
+                f"json: found {type(self.json).__name__}, expected what JSON has: {error}.",
+                action="Give dicts, lists, texts, numbers, True, False and None.",
+            ) from None
 
 
 Target = GrpcTarget | HttpTarget | EndpointTarget
@@ -220,77 +230,20 @@ def triton_target(
     )
 
 
-def each(inputs: Tensors | Sequence[Tensors]) -> list[Tensors]:
-    several = [inputs] if isinstance(inputs, Mapping) else list(inputs)
-    for tensors in several:
-        if not isinstance(tensors, Mapping) or not tensors:
-            raise LoadError(f"inputs: found {type(tensors).__name__}, expected a dict of input name → array.")
-    if not several:
-        raise LoadError("inputs: found none, expected a dict of input name → array, or a list of these.")
-    return several
-
-
-def wire(name: str, array: np.ndarray) -> tuple[str, list[int], bytes]:
-    """Triton's type name, shape and raw bytes of an array."""
-    from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
-
-    array = np.asarray(array)
-    if array.dtype.kind in "US":
-        array = array.astype(np.object_)
-    kind = np_to_triton_dtype(array.dtype)
-    if kind is None:
-        raise LoadError(f"input '{name}': Triton has no type for numpy's {array.dtype}.", action="Convert the array.")
-    if kind == "BYTES":
-        packed = serialize_byte_tensor(array)
-        return kind, list(array.shape), packed.item() if packed.size else b""
-    return kind, list(array.shape), np.ascontiguousarray(array).tobytes()
-
-
-def _grpc_body(model: str, version: str, tensors: Tensors) -> bytes:
-    from tritonclient.grpc import service_pb2
-
-    request = service_pb2.ModelInferRequest(model_name=model, model_version=version)
-    for name, array in tensors.items():
-        kind, shape, raw = wire(name, array)
-        request.inputs.add(name=name, datatype=kind, shape=shape)
-        request.raw_input_contents.append(raw)
-    return request.SerializeToString()
-
-
-def _binary_body(tensors: Tensors) -> tuple[int, bytes]:
-    """The length of the JSON part, and the whole body."""
-    described, parts = [], []
-    for name, array in tensors.items():
-        kind, shape, raw = wire(name, array)
-        described.append({"name": name, "datatype": kind, "shape": shape, "parameters": {"binary_data_size": len(raw)}})
-        parts.append(raw)
-    head = json_text.dumps({"inputs": described, "parameters": {"binary_data_output": True}}).encode()
-    return len(head), b"".join([head, *parts])
-
-
-def _http_request(method: str, host: str, port: int, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}:{port}", f"Content-Length: {len(body)}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+def _check_model(model: str, version: str) -> None:
+    if not isinstance(model, str) or not model or not model.isprintable():
+        raise LoadError(f"model: found {model!r}, expected its name.")
+    if not isinstance(version, str) or not version.isascii():
+        raise LoadError(f"version: found {version!r}, expected a text.", action="Give such as version='1'.")
 
 
 def _host_port(address: str) -> tuple[str, int]:
+    address = str(address)
     try:
         parts = urlsplit(f"//{address}")
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    if not host or not port or "//" in address:
+    if not host or not port or "//" in address or not all("!" <= sign <= "~" for sign in address):
         raise LoadError(f"address: found {address!r}, expected HOST:PORT.", action="Give such as 127.0.0.1:8001.")
     return host, port
-
-
-def _split(url: str) -> tuple[str, int, str]:
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port or 80
-    except ValueError:
-        parts, host, port = urlsplit(""), None, 0
-    if parts.scheme != "http" or not host:
-        raise LoadError(f"url: found {url!r}, expected http://HOST:PORT/….", action="Give a plain HTTP address.")
-    return host, port, parts.path or "/"

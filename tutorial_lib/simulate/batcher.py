@@ -10,16 +10,21 @@ src/instance_queue.cc.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tutorial_lib.errors import LoadError
+from tutorial_lib.load.checks import whole
 
 if TYPE_CHECKING:
     from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 IDLE_LOOK_NS = 500_000_000  # with nothing to do, the batcher's thread looks again after half a second
 SLOTS_PER_INSTANCE = 2  # batches that may be ready and wait for an instance
+MOST_INSTANCES = 1024
+MOST_DELAY_US = 86_400_000_000  # a day
+ONNXRUNTIME_ON_CPU = 2  # instances that Triton starts when a configuration does not say how many
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,9 @@ class Batching:
         queue_delay_us: `max_queue_delay_microseconds`.
         preferred: `preferred_batch_size`; empty means the largest, as in Triton.
         instances: copies of the model, all groups together.
+
+    Raises:
+        LoadError: a number is none, or out of bounds.
     """
 
     max_batch_size: int = 8
@@ -41,12 +49,19 @@ class Batching:
     instances: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "preferred", tuple(self.preferred))
-        if self.instances < 1 or self.max_batch_size < 0 or self.queue_delay_us < 0:
-            raise LoadError(
-                f"batching: found {self.instances} instances, max_batch_size {self.max_batch_size} and a queue delay "
-                f"of {self.queue_delay_us} µs, expected 1 or more instances and nothing negative."
-            )
+        bounds = {
+            "max_batch_size": (0, 2**31 - 1),
+            "queue_delay_us": (0, MOST_DELAY_US),
+            "instances": (1, MOST_INSTANCES),
+        }
+        for name, (low, high) in bounds.items():
+            object.__setattr__(self, name, whole(f"batching: {name}", getattr(self, name), low=low, high=high))
+        if not isinstance(self.dynamic, bool):
+            raise LoadError(f"batching: found dynamic={self.dynamic!r}, expected True or False.")
+        if isinstance(self.preferred, str) or not isinstance(self.preferred, Iterable):
+            raise LoadError(f"batching: found preferred={self.preferred!r}, expected a list of sizes.")
+        sizes = tuple(whole("batching: preferred", size, low=0) for size in self.preferred)
+        object.__setattr__(self, "preferred", sizes)
         if any(not 1 <= size <= max(1, self.max_batch_size) for size in self.preferred):
             raise LoadError(
                 f"batching: found preferred sizes {list(self.preferred)}, expected numbers from 1 to max_batch_size "
@@ -54,16 +69,52 @@ class Batching:
             )
 
     @classmethod
-    def of(cls, config: ModelConfig) -> Batching:
-        """Read it from a configuration in Triton's protobuf."""
+    def of(cls, config: ModelConfig | Mapping[str, Any]) -> Batching:
+        """Read it from a configuration.
+
+        Args:
+            config: as a running server completed it (what `Server.config(model)` returns), or Triton's protobuf. What
+                a file leaves open is taken as Triton completes it on a machine without a GPU.
+
+        Raises:
+            LoadError: it is no configuration.
+        """
+        if isinstance(config, Mapping):
+            config = _parsed(config)
         batching = config.dynamic_batching
         return cls(
             max_batch_size=config.max_batch_size,
             dynamic=config.HasField("dynamic_batching") and config.max_batch_size > 1,
             queue_delay_us=batching.max_queue_delay_microseconds,
             preferred=tuple(batching.preferred_batch_size),
-            instances=sum(group.count or 1 for group in config.instance_group) or 1,
+            instances=_instances(config),
         )
+
+
+def _parsed(config: Mapping[str, Any]) -> ModelConfig:
+    from google.protobuf import json_format
+    from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+    try:
+        return json_format.ParseDict(dict(config), ModelConfig(), ignore_unknown_fields=True)
+    except json_format.ParseError as error:
+        raise LoadError(
+            f"configuration: found what is none: {error}.", action="Give what Server.config(model) returns."
+        ) from None
+
+
+def _instances(config: ModelConfig) -> int:
+    """Instances of all groups; a group without a count, and a model without a group, get Triton's default.
+
+    Source: https://github.com/triton-inference-server/core, src/model_config_utils.cc, SetDefaultInstanceCount and
+    NormalizeInstanceGroup.
+    """
+    onnx = "onnxruntime" in (config.backend, config.platform.removesuffix("_onnx"))
+    on_cpu = ONNXRUNTIME_ON_CPU if onnx else 1
+    kinds = config.DESCRIPTOR.fields_by_name["instance_group"].message_type.enum_values_by_name
+    cpu = {kinds["KIND_AUTO"].number, kinds["KIND_CPU"].number}
+    counts = [group.count or (on_cpu if group.kind in cpu else 1) for group in config.instance_group]
+    return sum(counts) or on_cpu
 
 
 @dataclass

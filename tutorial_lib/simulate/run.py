@@ -9,11 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tutorial_lib.errors import LoadError
+from tutorial_lib.load.checks import number, whole
 from tutorial_lib.simulate.batcher import Batcher, Batching
 from tutorial_lib.simulate.service import Service
 from tutorial_lib.timeline.timeline import Batch, Timeline
 
 MOST_REQUESTS = 1_000_000
+MOST_S = 31_536_000.0  # a year: its nanoseconds are whole numbers to numpy, too
 _DONE, _ARRIVAL, _LOOK = range(3)  # in this order at one instant
 
 
@@ -47,10 +49,9 @@ def simulate(
     """
     if (arrivals_s is None) == (callers is None):
         raise LoadError("simulate: found neither or both of arrivals_s and callers, expected one of them.")
-    if not (np.isfinite(overhead_ms) and overhead_ms >= 0):
-        raise LoadError(f"simulate: found overhead_ms={overhead_ms:g}, expected 0 or more.")
+    overhead_ms = number("overhead_ms", overhead_ms, high=1000 * MOST_S, open_low=False)
     if arrivals_s is None:
-        return _Run(batching, service, overhead_ms).closed(callers or 0, duration_s)
+        return _Run(batching, service, overhead_ms).closed(callers, duration_s)
     return _Run(batching, service, overhead_ms).open(arrivals_s)
 
 
@@ -69,20 +70,22 @@ class _Run:
         self.gap_ns = round(overhead_ms * 1e6)
 
     def open(self, arrivals_s: Sequence[float] | np.ndarray) -> Timeline:
-        times = np.asarray(arrivals_s, float)
+        try:
+            times = np.asarray(arrivals_s, float)
+        except (TypeError, ValueError) as error:
+            raise LoadError(f"arrivals: found no numbers: {error}.", action="Give seconds, ascending.") from None
         if times.ndim != 1 or not times.size or times.size > MOST_REQUESTS:
             raise LoadError(f"arrivals: found shape {times.shape}, expected 1 to {MOST_REQUESTS:,} times in a row.")
         if not np.isfinite(times).all() or (np.diff(times) < 0).any():
             raise LoadError("arrivals: found times that do not ascend, expected seconds in the order of arrival.")
+        number("arrivals: the last, from the first", times[-1] - times[0], high=MOST_S, open_low=False)
         for at_ns in np.rint(1e9 * (times - times[0])).astype(np.int64):
             self._add(int(at_ns), _ARRIVAL)
         return self._through()
 
     def closed(self, callers: int, duration_s: float) -> Timeline:
-        if not 1 <= callers <= MOST_REQUESTS:
-            raise LoadError(f"callers: found {callers}, expected 1 to {MOST_REQUESTS:,}.")
-        if not (np.isfinite(duration_s) and duration_s > 0):
-            raise LoadError(f"duration_s: found {duration_s:g}, expected more than 0.")
+        whole("callers", callers, high=MOST_REQUESTS)
+        number("duration_s", duration_s, high=MOST_S)
         self.again_until_ns = round(1e9 * duration_s)
         for _ in range(callers):
             self._add(0, _ARRIVAL)
@@ -148,8 +151,8 @@ class _Run:
 
     def _timeline(self) -> Timeline:
         batch_of = np.zeros(len(self.arrivals), int)
-        for number, (_, _, requests, _) in enumerate(self.batches):
-            batch_of[requests] = number
+        for position, (_, _, requests, _) in enumerate(self.batches):
+            batch_of[requests] = position
         return Timeline(
             arrival_s=np.array(self.arrivals) / 1e9,
             batch=batch_of,

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from tutorial_lib.errors import LoadError
+from tutorial_lib.load.checks import number
+
+MOST_MS = 86_400_000.0  # a day
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,10 @@ class Service:
     per_request_ms: float = 0.0
 
     def __post_init__(self) -> None:
-        values = (self.fixed_ms, self.per_request_ms)
-        if not all(np.isfinite(value) and value >= 0 for value in values) or sum(values) <= 0:
-            raise LoadError(
-                f"service time: found {self.fixed_ms:g} ms + {self.per_request_ms:g} ms per request, "
-                "expected numbers of at least 0 that are not both 0."
-            )
+        for name in ("fixed_ms", "per_request_ms"):
+            number(f"service time: {name}", getattr(self, name), high=MOST_MS, open_low=False)
+        if not self.fixed_ms + self.per_request_ms:
+            raise LoadError("service time: found 0 ms + 0 ms per request, expected one of them above 0.")
 
     def ms(self, size: int) -> float:
         """How long a batch of `size` requests takes."""

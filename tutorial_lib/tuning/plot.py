@@ -20,8 +20,10 @@ def plot_curves(curves: Mapping[str, pd.DataFrame], *, title: str, load: str = "
         load: the column with the load.
     """
     axes = plots.axes(title, x="throughput (requests/s)", y="p95 latency (ms)", size=(7.6, 4.4))
-    for (name, table), color in zip(curves.items(), plots.COLORS, strict=False):
-        axes.plot(table["throughput_rps"], table["p95_ms"], "o-", color=color, label=name, markersize=4)
+    for number, (name, table) in enumerate(curves.items()):
+        style = plots.curve_style(number)
+        color = style["color"]
+        axes.plot(table["throughput_rps"], table["p95_ms"], label=name, markersize=4, **style)
         for row in table.itertuples():
             place = (row.throughput_rps, row.p95_ms)
             axes.annotate(getattr(row, load), place, xytext=(4, 4), textcoords="offset points", fontsize=8, color=color)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tutorial_lib.load.target import Target
 
 WARM_UP = 0.25  # of a run, left out of its numbers
-Measure = Callable[[], Mapping[str, float]]
+Measure = Callable[[], Mapping[str, float | str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +34,10 @@ class Sweep:
     """What came out.
 
     Attributes:
-        table: a row per combination: the settings, what was measured, and `error` where it did not load.
+        table: a row per combination: the settings, what was measured, and `error` where it did not load or nothing
+            could be measured.
         settings: the names of the columns that are settings.
-        complete: whether all combinations have been measured.
+        complete: whether all combinations have a row.
         label: where.
     """
 
@@ -86,42 +88,56 @@ def run_sweep(
 
     Each result is written to the workspace as soon as it is there. Called again with the same arguments, the
     sweep measures only what is missing; so after an interrupt (the ■ of Jupyter, which goes through this
-    function) run the cell again. The server goes back to `config` in any case, and no file of the model
-    repository is touched.
+    function) run the cell again. Missing is also what failed: a combination that did not load, whose requests
+    failed, or that answered none is in this call's table, but it is not kept. So is everything once the model's
+    version folders hold other files; those of an attached server are not here to be seen: `forget` after a change.
+    The server goes back to `config` in any case, and no file of the model repository is touched.
 
     Args:
         server: a server in explicit mode.
         config: the configuration to vary; its name is the model's.
         grid: setting → values; see `with_settings`.
-        measure: called once a combination is loaded, returns name → number.
+        measure: called once a combination is loaded, returns name → number, and `error` with words where that is
+            no measurement; see `measure_load`.
         about: what is measured, such as "16 callers, 1 s"; other words are another sweep.
-        most: measure so many combinations at most this time.
+        most: measure so many combinations at most this time; those that fail do not count.
         progress: show a bar.
 
     Raises:
-        LoadError: the grid is empty, or everything in it failed to load.
+        LoadError: the grid is empty, nothing in it could be measured, or the model's files cannot be read.
         RepositoryError: a setting is none.
     """
     points = combinations(grid)
     configs = [with_settings(config, **point) for point in points]
     path = state_path(config, server.label, about)
-    known = _read(path)
-    keys = [_key(changed) for changed in configs]
-    missing = [number for number, key in enumerate(keys) if key not in known][:most]
-    if missing:
+    known = {key: row for key, row in _read(path).items() if _kept(row)}
+    contents = contents_of(server.repositories, config)
+    keys = [_key(changed, contents) for changed in configs]
+    missing = [number for number, key in enumerate(keys) if key not in known]
+    failed: dict[str, dict[str, Any]] = {}
+    left = len(missing) if most is None else most
+    if missing and left > 0:
         with (
             loaded_back(server, config),
             tqdm(total=len(points), desc="sweep", unit="setting", disable=not progress) as bar,
         ):
-            bar.update(len(points) - len([key for key in keys if key not in known]))
+            bar.update(len(points) - len(missing))
             for number in missing:
+                if left <= 0:
+                    break
                 bar.set_postfix_str(", ".join(f"{name}={value}" for name, value in points[number].items()))
-                known[keys[number]] = _measured(server, configs[number], measure)
-                _write(path, known)
+                row = _measured(server, configs[number], measure)
+                if _kept(row):
+                    known[keys[number]] = row
+                    _write(path, known)
+                    left -= 1
+                else:
+                    failed[keys[number]] = row
                 bar.update()
-    rows = [dict.fromkeys(grid) | point | known[key] for point, key in zip(points, keys, strict=True) if key in known]
+    found = known | failed
+    rows = [dict.fromkeys(grid) | point | found[key] for point, key in zip(points, keys, strict=True) if key in found]
     if rows and all(row.get("error") for row in rows):
-        raise LoadError("sweep: no combination loaded.", details=str(rows[0]["error"]))
+        raise LoadError("sweep: no combination loaded and was measured.", details=str(rows[0]["error"]))
     table = pd.DataFrame(rows, columns=None if rows else list(grid))
     for name in grid:  # as they were given: pandas would make 1000.0 of a delay that is None elsewhere
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
@@ -149,8 +165,11 @@ def loaded_back(server: Server, config: ModelConfig) -> Iterator[None]:
         load_config(server, config)
 
 
-def measure_load(server: Server, model: str, target: Target, **plan: Any) -> dict[str, float]:
+def measure_load(server: Server, model: str, target: Target, **plan: Any) -> dict[str, float | str]:
     """One load run in numbers: throughput, latencies, mean batch by Triton's statistics, errors.
+
+    `errors` are the requests of the whole run, warm-up included, that failed. Where the run is no measurement, since
+    nothing was answered in the measured window or the server went away, `error` says so.
 
     Args:
         server: the server.
@@ -172,13 +191,16 @@ def measure_load(server: Server, model: str, target: Target, **plan: Any) -> dic
         raise KeyboardInterrupt
     after = server.statistics(model)
     runs = after["execution_count"] - before["execution_count"]
-    return {
+    why = result.ended_early
+    if not why and not result.answered:
+        why = f"{model}: nothing was answered in the measured window; {next(iter(result.error_messages), 'no reason')}"
+    return ({"error": why} if why else {}) | {
         "throughput_rps": round(result.throughput_rps, 1),
         "mean_ms": round(result.mean_ms, 3),
         "p50_ms": round(result.p50_ms, 3),
         "p95_ms": round(result.p95_ms, 3),
         "mean_batch": round((after["inference_count"] - before["inference_count"]) / runs, 2) if runs else 0.0,
-        "errors": result.errors + result.timeouts + result.lost,
+        "errors": result.failed,
     }
 
 
@@ -201,8 +223,46 @@ def _measured(server: Server, config: ModelConfig, measure: Measure) -> dict[str
     return {name: value.item() if hasattr(value, "item") else value for name, value in measure().items()}
 
 
-def _key(config: ModelConfig) -> str:
-    return hashlib.sha256(config.SerializeToString(deterministic=True)).hexdigest()[:16]
+def _kept(row: object) -> bool:
+    """Whether a row is a measurement: loaded, answered, and without a failed request."""
+    if not isinstance(row, Mapping) or row.get("error") or row.get("errors") or row.get("throughput_rps") == 0:
+        return False
+    return not any(isinstance(value, float) and math.isnan(value) for value in row.values())
+
+
+def contents_of(repositories: Iterable[Path], config: ModelConfig) -> str:
+    """A fingerprint of the files in a model's version folders, and in those of an ensemble's steps.
+
+    Args:
+        repositories: where the server has its models from.
+        config: whose name, and whose steps, are looked up there.
+
+    Raises:
+        LoadError: a file cannot be read.
+    """
+    names = [config.name, *sorted({step.model_name for step in config.ensemble_scheduling.step} - {config.name})]
+    digest = hashlib.sha256()
+    for folder in [repository / name for repository in repositories for name in names]:
+        for version in sorted(path for path in folder.glob("[1-9]*") if path.is_dir()):
+            # Python writes its caches while the model runs
+            for path in sorted(path for path in version.rglob("*") if "__pycache__" not in path.parts):
+                if path.is_file():
+                    digest.update(f"{folder.name}/{path.relative_to(folder)}\n{_sha256(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise LoadError(
+            f"sweep: {path} cannot be read: {error.strerror}.", action="ls -l shows whose it is."
+        ) from error
+
+
+def _key(config: ModelConfig, contents: str) -> str:
+    return hashlib.sha256(config.SerializeToString(deterministic=True) + contents.encode()).hexdigest()[:16]
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
