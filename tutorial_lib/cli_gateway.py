@@ -21,7 +21,7 @@ def gateway(
         Literal["INCEPTION", "IMAGENET", "NONE"], typer.Option(help="Pixels: −1 to 1, by channel, 0 to 255.")
     ] = "INCEPTION",
     max_in_flight: Annotated[int, typer.Option(help="Requests under way; one more gets 429.")] = 512,
-    max_body_mib: Annotated[float, typer.Option(help="The largest request.")] = 4.0,
+    max_body_mib: Annotated[float, typer.Option(help="The largest request. All together: 64 MiB, or one such.")] = 4.0,
     max_pixels: Annotated[int, typer.Option(help="The largest picture.")] = 16_000_000,
     timeout_s: Annotated[float, typer.Option(help="A request's deadline, unless it brings its own.")] = 5.0,
 ) -> None:
@@ -32,12 +32,14 @@ def gateway(
     from tutorial_lib.cli import _signalled
     from tutorial_lib.errors import ServerError
     from tutorial_lib.gateway import Settings, start_gateway
+    from tutorial_lib.gateway.settings import BUFFERED_MIB
 
     models = tuple(model or (MODEL_NAME,))
     limits = {
         "scaling": scaling,
         "max_in_flight": max_in_flight,
         "max_body_mib": max_body_mib,
+        "max_buffered_mib": max(max_body_mib, BUFFERED_MIB),
         "max_pixels": max_pixels,
         "default_timeout_s": timeout_s,
         "max_timeout_s": max(timeout_s, 60.0),

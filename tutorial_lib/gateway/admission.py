@@ -18,7 +18,8 @@ DISCARD_TIMES = 4  # of a body that is too large, in multiples of the limit
 class Admission:
     """Back-pressure: what is over the limits is refused at once, so that what is let in stays fast.
 
-    Memory is bounded by it: all bodies together never take more than `max_buffered_mib`.
+    Memory is bounded by it: all bodies together never take more than `max_buffered_mib`, those aside that the
+    decoders still work on when their requests' time is over.
     """
 
     def __init__(self, settings: Settings) -> None:

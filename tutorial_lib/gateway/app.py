@@ -51,6 +51,7 @@ class Gateway:
         self.admission = Admission(settings)
         self.metrics = Metrics()
         self.decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="decode")
+        self.free_decoders = asyncio.Semaphore(DECODERS)
         self.backend: Backend
 
     @asynccontextmanager
@@ -90,34 +91,55 @@ class Gateway:
         async with self.admission.body(request) as body:
             data, declared, options = read_request(request, body)
             limit_s = self.settings.default_timeout_s if options.timeout_ms is None else options.timeout_ms / 1000
-            deadline = begin + min(limit_s, self.settings.max_timeout_s)
-            wanted = await self.backend.described(model)
-            tensor = await self._tensor(data, declared, wanted, options)
+            limit_s = min(limit_s, self.settings.max_timeout_s)
+            deadline = begin + limit_s
+            try:
+                async with asyncio.timeout(deadline - time.perf_counter()):
+                    wanted = await self.backend.described(model)
+                    tensor = await self._tensor(data, declared, wanted, options, deadline)
+            except TimeoutError:
+                raise _late(limit_s) from None
         prepared = time.perf_counter()
         if prepared >= deadline:
-            raise Refusal(
-                504, "deadline_exceeded", f"gateway: {1000 * limit_s:g} ms were over before Triton was asked.",
-                action="Allow more time in timeout_ms.",
-            )  # fmt: skip
+            raise _late(limit_s)
         found = await self.backend.classify(wanted, tensor, top_k=options.top_k, timeout_s=deadline - prepared)
         waited = time.perf_counter() - prepared
         self.metrics.triton_seconds.labels(model).observe(waited)
         timing = f"prepare;dur={1000 * (prepared - begin):.2f}, triton;dur={1000 * waited:.2f}"
         return found, {"server-timing": timing}
 
-    async def _tensor(self, data: bytes, declared: str | None, wanted: ImageInput, options: Options) -> np.ndarray:
+    async def _tensor(
+        self, data: bytes, declared: str | None, wanted: ImageInput, options: Options, deadline: float
+    ) -> np.ndarray:
         def prepare() -> np.ndarray:
+            if time.perf_counter() >= deadline:  # nobody waits for it any more
+                raise TimeoutError
             whole = picture if picture is not None else open_picture(data, declared=declared, max_pixels=limit)
             pixels = decoded(whole, mode=wanted.mode, size=wanted.size)
             return as_tensor(pixels, wanted, options.scaling or self.settings.scaling)
 
         limit, picture = self.settings.max_pixels, None
-        if is_small(len(data)):
+        if is_small(data):
             picture = open_picture(data, declared=declared, max_pixels=limit)
-            if is_small(len(data), pixels=picture.width * picture.height):
+            if is_small(data, picture):
                 return prepare()
-        # a large picture must not stop all the others, as it does in the naive app
-        return await asyncio.get_running_loop().run_in_executor(self.decoders, prepare)
+        # A large picture must not stop all the others, as it does in the naive app. Who waits for a decoder waits
+        # here and not in the pool's queue, which would hold the bytes of requests that are long over.
+        await self.free_decoders.acquire()
+        work = asyncio.get_running_loop().run_in_executor(self.decoders, prepare)
+        work.add_done_callback(self._decoder_free)
+        return await asyncio.shield(work)  # a thread cannot be stopped, only left alone
+
+    def _decoder_free(self, work: asyncio.Future) -> None:
+        self.free_decoders.release()
+        _ = work.cancelled() or work.exception()  # its request may be gone: somebody has to have looked
+
+
+def _late(limit_s: float) -> Refusal:
+    return Refusal(
+        504, "deadline_exceeded", f"gateway: {1000 * limit_s:g} ms were over before Triton was asked.",
+        action="Allow more time in timeout_ms, or come back when less is going on.",
+    )  # fmt: skip
 
 
 def create_app(**settings: Any) -> FastAPI:

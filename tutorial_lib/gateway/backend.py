@@ -20,6 +20,7 @@ DESCRIPTION_AGE_S = 30.0  # after that a model is asked again what it wants
 CONTROL_TIMEOUT_S = 5.0
 # by default gRPC waits up to two minutes before it looks again for a server that went away
 _CHANNEL = [
+    ("grpc.enable_http_proxy", 0),  # a proxy must not stand between
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -27,6 +28,8 @@ _CHANNEL = [
     ("grpc.max_receive_message_length", 64 * 2**20),
     ("grpc.max_send_message_length", 512 * 2**20),
 ]
+# the model may want something else by now; with any other error, asking again would only add to the load
+_CHANGED = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
 
 
 class Backend:
@@ -42,14 +45,19 @@ class Backend:
         # Triton's own protobuf services; `tritonclient` wraps the same, and costs a tenth more a request
         self._triton = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
         self._described: dict[str, tuple[float, ImageInput]] = {}
+        self._describing: dict[str, asyncio.Task[ImageInput]] = {}
         self._healthy: tuple[float, dict[str, str]] | None = None
         self._asking = asyncio.Lock()
 
     async def close(self) -> None:
+        for asking in self._describing.values():
+            asking.cancel()
         await self._channel.close()
 
     async def described(self, model: str) -> ImageInput:
         """What a model wants, from the server or from what it said a moment ago.
+
+        However many ask at once, the server is asked once, and goes on being asked when one of them gives up.
 
         Raises:
             Refusal: 404 for a model that is not served here, 422 for one that takes no pictures, 503 or 504
@@ -65,6 +73,17 @@ class Backend:
         known = self._described.get(model)
         if known and time.monotonic() - known[0] < DESCRIPTION_AGE_S:
             return known[1]
+        asking = self._describing.get(model)
+        if asking is None:
+            asking = self._describing[model] = asyncio.create_task(self._describe(model))
+            asking.add_done_callback(lambda task: self._told(model, task))
+        return await asyncio.shield(asking)
+
+    def _told(self, model: str, task: asyncio.Task[ImageInput]) -> None:
+        del self._describing[model]
+        _ = task.cancelled() or task.exception()  # perhaps nobody waits for it any more
+
+    async def _describe(self, model: str) -> ImageInput:
         try:
             metadata, config = await asyncio.gather(
                 self._triton.ModelMetadata(service_pb2.ModelMetadataRequest(name=model), timeout=CONTROL_TIMEOUT_S),
@@ -96,7 +115,8 @@ class Backend:
         try:
             answer = await self._triton.ModelInfer(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
-            self._described.pop(wanted.model, None)  # it may want something else by now
+            if error.code() in _CHANGED:
+                self._described.pop(wanted.model, None)
             raise self._refusal(error, wanted.model, timeout_s) from None
         return top_classes(deserialize_bytes_tensor(answer.raw_output_contents[0]))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tutorial_lib.errors import GatewayError
 
 SCALINGS = ("INCEPTION", "IMAGENET", "NONE")
+BUFFERED_MIB = 64.0
 _BOUNDS = {
     "max_body_mib": (0.001, 256),
     "max_buffered_mib": (0.001, 4096),
@@ -31,7 +32,7 @@ class Settings:
         scaling: how pixels become numbers unless a request says otherwise: "INCEPTION" (−1 to 1),
             "IMAGENET" (by channel, with the means and deviations of ImageNet) or "NONE" (0 to 255).
         max_body_mib: the largest request body.
-        max_buffered_mib: what all bodies under way may take together.
+        max_buffered_mib: what all bodies under way may take together; at least one of the largest.
         max_pixels: the largest picture, before it is decoded.
         max_in_flight: requests under way; one more gets 429.
         body_timeout_s: how long a client may take to send its body.
@@ -45,7 +46,7 @@ class Settings:
     models: tuple[str, ...]
     scaling: str = "INCEPTION"
     max_body_mib: float = 4.0
-    max_buffered_mib: float = 64.0
+    max_buffered_mib: float = BUFFERED_MIB
     max_pixels: int = 16_000_000
     max_in_flight: int = 512
     body_timeout_s: float = 10.0
@@ -75,3 +76,9 @@ class Settings:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
                 raise GatewayError(f"gateway: found {name} {value!r}, expected a number from {low:,} to {high:,}.")
+        if self.max_body_mib > self.max_buffered_mib:  # such a body would be told to come back for ever
+            raise GatewayError(
+                f"gateway: found max_body_mib {self.max_body_mib:g}, expected at most max_buffered_mib, which is "
+                f"{self.max_buffered_mib:g}: one body must fit into what all bodies may take together.",
+                action=f"Raise max_buffered_mib to {self.max_body_mib:g} or more, or lower max_body_mib.",
+            )

@@ -27,6 +27,7 @@ POLL_S = 0.02
 STARTED_LINE = "Application startup complete"  # of uvicorn, one for each worker
 
 _servers: dict[str, WebServer] = {}
+_starting: dict[str, threading.Lock] = {}  # of what is the same; all others start side by side
 _lock = threading.RLock()
 _numbers = itertools.count(1)
 
@@ -113,11 +114,15 @@ def start_app(
         [name, factory, dict(settings), workers, port, dict(environment or {}), str(workspace().root)], sort_keys=True
     )
     with _lock:
+        starting = _starting.setdefault(key, threading.Lock())
+    with starting:
         known = _servers.get(key)
         if known is not None and known.running:
             return known
-        _servers[key] = _start(name, factory, settings, health, workers, port, startup_timeout_s, environment or {})
-        return _servers[key]
+        started = _start(name, factory, settings, health, workers, port, startup_timeout_s, environment or {})
+        with _lock:
+            _servers[key] = started
+        return started
 
 
 def stop_all() -> None:
