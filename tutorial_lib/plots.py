@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from tutorial_lib.models.names import CLASSES
 from tutorial_lib.pipeline import pipeline
@@ -200,14 +200,15 @@ def plot_prediction(
     """
     values = {"the example's guess" if example else "your guess": guess, "measured": measured}
     bars = {name: value for name, value in values.items() if value is not None}
-    label = f"{_quantity(unit)} ({unit})" if unit else "value"
+    counted = len(unit) > 3 and unit.isalpha() and all(float(value).is_integer() for value in bars.values())
+    label = f"number of {unit}" if counted else f"{_quantity(unit)} ({unit})" if unit else "value"
     result = axes(textwrap.fill(question, 70), x=label, y="", size=(7.2, 1.3 + 0.45 * len(bars)))
     positive = min(bars.values()) > 0
     wide = positive and max(bars.values()) > 20 * min(bars.values())
     for row, (name, value) in enumerate(bars.items()):
         result.barh(row, value, color=COLORS[name == "measured"], height=0.6)
         shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-        shown = f"{shown}{unit}" if unit == "×" else f"{shown} {unit}"
+        shown = shown if counted else f"{shown}{unit}" if unit == "×" else f"{shown} {unit}"
         result.annotate(shown, (value, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=10)
     if wide:
         result.set_xscale("log")
@@ -216,6 +217,8 @@ def plot_prediction(
     else:
         low, high = min(0, *bars.values()), max(0, *bars.values())
         result.set_xlim(low * 1.2, (high or 1) * 1.2)
+        if counted:
+            result.xaxis.set_major_locator(MaxNLocator(integer=True))
     result.set_yticks(range(len(bars)), list(bars))
     result.set_axisbelow(True)
     result.invert_yaxis()

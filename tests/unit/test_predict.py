@@ -60,10 +60,22 @@ def test_where_nobody_can_type_the_example_is_the_guess_and_says_so(capsys):
         (1e-6, 0.0, "", ": 1e-06 too high."),
         (-1, 3, "%", ": 4 % too low."),
         (8, 4, "×", "2 times too high (4× too high)"),
+        (2, 3, "processes", "said 2 processes, measured 3 processes: 1.5 times too low (1 process too low)"),
+        (1, 2, "patterns", "said 1 pattern, measured 2 patterns"),
+        (1, 3, "ms", "said 1 ms"),
     ],
 )
 def test_how_far_off(guess, measured, unit, told):
     assert told in distance(guess, measured, unit)
+
+
+def test_what_is_counted_has_whole_ticks_and_no_unit_of_time():
+    ask("How many?", unit="processes", example=2)
+    reveal(1)
+    axes = plt.gcf().axes[0]
+    assert axes.get_xlabel() == "number of processes"
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+    assert {text.get_text() for text in axes.texts} == {"1", "2"}
 
 
 def test_the_plot_has_units_and_the_tier_in_its_title():

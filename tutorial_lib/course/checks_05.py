@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import psutil
 
 from tutorial_lib.course.checks import exercise, wrong
+from tutorial_lib.errors import ServerError
 from tutorial_lib.server import Server
 from tutorial_lib.server.control import Control
 
 CUT_MODEL = "cut"
+LONGEST_S = 20.0  # more patience than any health check needs
 
 
 @exercise(
@@ -43,6 +46,30 @@ def check_guilty_file(guilty_file: object, server: Server) -> str:
     return "you can find the guilty file in a Triton log."
 
 
+class _Staged:
+    """The server's control, but for what it says of a model's readiness, and whether the model answers.
+
+    Attributes:
+        waits: the `timeout_s` of each `infer`; None where none was given.
+    """
+
+    def __init__(self, control: Control, *, ready: bool, answers: bool) -> None:
+        self._control, self._ready, self._answers = control, ready, answers
+        self.waits: list[object] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._control, name)
+
+    def ready(self, model: str | None = None) -> bool:
+        return self._ready
+
+    def infer(self, model: str, body: Mapping[str, Any], *, timeout_s: float | None = None) -> dict[str, Any]:
+        self.waits.append(timeout_s)
+        if not self._answers:
+            raise ServerError(f"{model}: no answer within {timeout_s} s.")
+        return self._control.infer(model, body)
+
+
 def _kill_stubs(server: Server, model: str) -> None:
     for process in psutil.Process(server.process.pid).children():
         with contextlib.suppress(psutil.Error):  # an earlier victim that is not reaped yet has no command line
@@ -61,10 +88,12 @@ def _kill_stubs(server: Server, model: str) -> None:
 def check_is_healthy(is_healthy: Callable[[Control, str], bool], server: Server) -> str:
     """`is_healthy` must tell a model that answers from one that is only called ready.
 
-    The check kills the stub of the model `good`, asks, and heals it again.
+    The check kills the stub of the model `good`, asks, and heals it again. A model that hangs, and one that
+    answers but is called not ready, are played: neither can be had from a live server in a second.
 
     Raises:
-        ExerciseError: it takes a dead or a missing model for healthy, or a live one for dead.
+        ExerciseError: it takes a dead, a missing, a hanging or an unready model for healthy, or a live one
+            for dead, or it does not say how long it waits.
     """
     alive = is_healthy(server.control, "good")
     if alive is not True:
@@ -80,6 +109,21 @@ def check_is_healthy(is_healthy: Callable[[Control, str], bool], server: Server)
         server.load("good")
     if dead is not False:
         raise wrong(dead, "False: the stub of `good` was killed", "it is still ready, so ready does not tell.")
+    unready = is_healthy(_Staged(server.control, ready=False, answers=True), "good")
+    if unready is not False:
+        raise wrong(
+            unready, "False: `good` answers, but is called not ready", "both are asked: control.ready(model), too."
+        )
+    hangs = _Staged(server.control, ready=True, answers=False)
+    hanging = is_healthy(hangs, "good")
+    if hanging is not False:
+        raise wrong(
+            hanging, "False: `good` is ready, and no answer comes", "ask control.infer(…), and catch ServerError."
+        )
+    unlimited = [wait for wait in hangs.waits if not isinstance(wait, int | float) or not 0 < wait <= LONGEST_S]
+    if unlimited:
+        note = "a stub can hang as well as die: say how long to wait for its answer, as in timeout_s=5."
+        raise wrong(f"infer with timeout_s={unlimited[0]}", f"timeout_s of at most {LONGEST_S:g}", note)
     return "your function saw a dead model that Triton still called ready."
 
 
@@ -100,5 +144,25 @@ WRONG = {
             "your line 4, `control.infer(",
         ),
         ("def is_healthy(control, model):\n    return True", "a model that is not there"),
+        (
+            "def is_healthy(control, model):\n"
+            "    if not control.ready(model):\n"
+            "        return False\n"
+            "    try:\n"
+            "        control.infer(model, zeros_request(control.metadata(model)))\n"
+            "    except ServerError:\n"
+            "        return False\n"
+            "    return True",
+            "say how long to wait",
+        ),
+        (
+            "def is_healthy(control, model):\n"
+            "    try:\n"
+            "        control.infer(model, zeros_request(control.metadata(model)), timeout_s=5)\n"
+            "    except ServerError:\n"
+            "        return False\n"
+            "    return True",
+            "is called not ready",
+        ),
     ],
 }

@@ -34,7 +34,7 @@ FAULTS = (
         look=("config.pbtxt",),
         inject=_kind_gpu,
         hints=(
-            "the sentence names the instance group: who decides where its instances run?",
+            "the sentence names the instance group: who decides where its instances run? Every kind is written KIND_….",
             "a kind for this machine only would have to be changed again on the next; one kind suits both.",
             "kind: KIND_AUTO takes a GPU where there is one.",
         ),

@@ -161,4 +161,11 @@ def _text(value: Guess, unit: str) -> str:
     if isinstance(value, str):
         return value
     digits = 3 if abs(value) < 1000 else max(3, int(math.log10(abs(value))) + 1)
-    return f"{value:,.{digits}g}{'' if unit in ('', '×') else ' '}{unit}"
+    return f"{value:,.{digits}g}{'' if unit in ('', '×') else ' '}{_one(unit) if value == 1 else unit}"
+
+
+def _one(unit: str) -> str:
+    """The name of one of what is counted: "process" of "processes"; a symbol such as "ms" stays."""
+    if len(unit) < 4 or not unit.isalpha():
+        return unit
+    return unit.removesuffix("es") if unit.endswith("sses") else unit.removesuffix("s")
