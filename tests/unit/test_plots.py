@@ -33,6 +33,12 @@ def test_titles_carry_the_tier_and_axes_their_units(monkeypatch):
     assert "(ms)" in drawn[1].get_xlabel() and "(%)" in drawn[2].get_ylabel()
 
 
+def test_a_dotted_line_shows_a_batch_that_gains_nothing():
+    table = pd.DataFrame({"engine": ["a", "a"], "batch": [1, 4], "median_ms": [3.0, 5.0], "p95_ms": [4.0, 6.0]})
+    (dotted,) = (line for line in plots.plot_latency(table).lines if line.get_linestyle() == ":")
+    assert list(dotted.get_xdata()) == [1, 4] and list(dotted.get_ydata()) == [3.0, 12.0]
+
+
 def test_where_is_the_label_of_the_server_package():
     from tutorial_lib.server import label
 
