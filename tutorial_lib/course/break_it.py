@@ -178,9 +178,10 @@ def fixed(lab: Lab | None = None) -> None:
         print(f"○ Skipped: {lab.skipped}")
         return
     if not lab.touched:
+        anew = ": the one above breaks the model anew" if lab.fault.compact else ""
         place = "lab.start" if lab.fault.start else _short(lab.model / lab.fault.look[0])
         print(f"○ Not attempted yet: nothing has changed in {place}. Save the file, or see whether replace() found "
-              "its text; then run only this cell: the one above breaks the model anew. Going on.")  # fmt: skip
+              f"its text; then run only this cell{anew}. Going on.")  # fmt: skip
         return
     REPAIRED[lab.fault.name](lab, lab.ask)
 
