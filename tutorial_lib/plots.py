@@ -176,6 +176,10 @@ def plot_latency(table: pd.DataFrame, *, title: str = "Time per call") -> Axes:
         color = style["color"]
         result.plot(rows["batch"], rows["median_ms"], label=engine, **style)
         result.fill_between(rows["batch"], rows["median_ms"], rows["p95_ms"], color=color, alpha=0.15, linewidth=0)
+    first = table.sort_values(["batch", "median_ms"]).iloc[0]
+    batches = [first["batch"], table["batch"].max()]
+    times = [first["median_ms"] * batch / first["batch"] for batch in batches]
+    result.plot(batches, times, ":", color="gray", label="twice the images, twice the time")
     result.set_xscale("log", base=2)
     result.set_yscale("log", base=2)
     plain = FuncFormatter(lambda value, _: f"{value:g}")

@@ -10,7 +10,10 @@ import pytest
 from tests.notebooks.expand import assigned, exercises, lab_of
 from tutorial_lib.course.fault import Fault, edit_config
 from tutorial_lib.course.faults import FAULTS
-from tutorial_lib.paths import NOTEBOOKS
+from tutorial_lib.course.judge import LIMIT
+from tutorial_lib.models.names import MODEL_NAME
+from tutorial_lib.paths import NOTEBOOKS, REFERENCE_REPOSITORY
+from tutorial_lib.repository.config import read_config
 
 each = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 
@@ -35,6 +38,10 @@ def test_a_fault_is_complete(fault: Fault):
         ast.parse(code)
         assert "mended" in assigned(code), "the stub assigns `mended`"
     assert all(repair.says for repair in fault.wrong) and fault.symptom and fault.look
+
+
+def test_a_repair_must_leave_the_limit_of_the_reference():
+    assert read_config(REFERENCE_REPOSITORY / MODEL_NAME).max_batch_size == LIMIT
 
 
 def test_an_edit_that_changes_nothing_is_an_error(tmp_path):

@@ -39,7 +39,7 @@ def space(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(WORKSPACE_VARIABLE, str(tmp_path_factory.mktemp("break_it")))
         space = workspace()
-        patch.setattr(scratch, "catch_up", lambda step: space)
+        patch.setattr(scratch, "catch_up", lambda step, **_: space)
         save_onnx(
             export_path(space),
             [helper.make_node("Flatten", [INPUT_NAME], ["flat"]), helper.make_node("MatMul", ["flat", "w"], ["fc6_1"])],
@@ -109,7 +109,8 @@ def test_symptom_wrong_repairs_and_the_reference_repair(name, space, capsys):
     assert all(str(lab.model / place).rstrip("/") in shown for place in lab.fault.look)
     assert lab.model.is_relative_to(space.root / scratch.FOLDER)
     fixed()
-    assert "Not attempted" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "Not attempted" in told and str(lab.model / lab.fault.look[0]) in told and "run only this cell" in told
     assert exercise_state(lab.fault.exercise) == "not attempted"
     for number, repair in enumerate(lab.fault.wrong, 1):
         lab.again()
@@ -120,7 +121,7 @@ def test_symptom_wrong_repairs_and_the_reference_repair(name, space, capsys):
         assert lab.fault.hints[min(number, len(lab.fault.hints)) - 1] in str(refused.value)
     mend(lab)
     fixed(lab)
-    assert capsys.readouterr().out.startswith("✓ Right")
+    assert capsys.readouterr().out.startswith(f"✓ Right: lab {name}: ")
     assert exercise_state(lab.fault.exercise) == "right"
     assert len([one for one in servers() if lab.repository in one.repositories]) == 1, "labs share one server"
 
@@ -304,7 +305,7 @@ def test_a_second_kernel_has_its_own_copy_and_takes_it_along(space):
     code = """
         from tutorial_lib.course import scratch
         from tutorial_lib.paths import workspace
-        scratch.catch_up = lambda step: workspace()
+        scratch.catch_up = lambda step, **_: workspace()
         from tutorial_lib.course.break_it import break_it
         lab = break_it("missing_version_folder")
         print("\\n", lab.model, lab.server.process.pid, sep="\\n")

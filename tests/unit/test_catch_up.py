@@ -271,6 +271,8 @@ def test_an_edited_configuration_is_kept_and_said_and_an_unedited_one_follows_th
     assert config.read_text().startswith("# mine\n")
     assert labels.read_bytes() == (reference / "densenet_onnx" / "labels.txt").read_bytes()
     assert capsys.readouterr().out == ("○ catch_up keeps what is yours: model_repository/densenet_onnx/config.pbtxt.\n")
+    catch_up("06", progress=False, say_kept=False)
+    assert capsys.readouterr().out == ""
 
 
 def test_an_export_of_the_learners_from_another_checkpoint_is_set_aside_and_said(space, capsys):

@@ -85,6 +85,13 @@ def test_each_exercise_has_hints_of_its_own(check_number, check_double):
     assert "hint 1 of 3" in refusal(check_double, lambda number: 0)
 
 
+def test_what_is_no_function_uses_up_no_hint(check_double):
+    assert refusal(check_double, 7) == (
+        "Not yet.\n  yours:    7\n  expected: a function\n  note:     define it with def double(…)."
+    )
+    assert refusal(check_double, lambda number: 0).endswith("hint 1 of 3: think of fives")
+
+
 def test_hints_go_on_when_progress_cannot_be_kept(check_number, tmp_path, monkeypatch, capsys):
     (tmp_path / "file").touch()
     monkeypatch.setenv(progress.PROGRESS_VARIABLE, str(tmp_path / "file" / "progress.json"))

@@ -319,6 +319,34 @@ def test_failures_of_the_server_itself(text, words):
     assert item.model == "" and item.known and words in item.cause
 
 
+UNLOADING = """
+I1130 11:55:02.912057 26869 server.cc:305] "Waiting for in-flight requests to complete."
+I1130 11:55:02.912292 26869 server.cc:336] "All models are stopped, unloading models"
+I1130 11:55:05.298670 26869 model_lifecycle.cc:624] "successfully unloaded 'net' version 1"
+"""
+TOO_LATE = (
+    'E1130 11:55:06.4 9 main.cc:535] "failed to stop server: Internal - Exit timeout expired. Exiting immediately."'
+)
+
+
+@pytest.mark.parametrize("number", [2, 15])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_server_that_was_stopped_has_not_failed(number, late, tmp_path):
+    log = tmp_path / "triton.log"
+    log.write_text(f"Signal ({number}) received.{UNLOADING}{TOO_LATE if late else ''}\n")
+    (item,) = explain_file(log)
+    assert item.severity == "warning" and item.known and f"it was stopped (signal {number})" in item.cause
+    assert ("exit timeout" in item.cause) is late and "crash" not in item.cause
+    assert ("Exit timeout expired" in item.line) is late
+    assert CliRunner().invoke(app, ["explain", str(log)]).exit_code == 0
+
+
+def test_a_stop_hides_no_failure_before_it():
+    refused, stopped = explain_log(f"{PASTED['as it is']}\nSignal (15) received.{UNLOADING}")
+    assert refused.model == "net" and refused.severity == "error" and stopped.severity == "warning"
+    assert "signal 11" in explain_log(f"Signal (11) received.{UNLOADING}")[0].cause
+
+
 def test_memory_does_not_grow_with_the_log(tmp_path):
     """100 MB, a line of 5 MB and a million failing requests included, in an address space of 400 MB."""
     log = tmp_path / "large.log"

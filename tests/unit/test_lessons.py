@@ -25,7 +25,7 @@ def copies(tmp_path, monkeypatch):
     """The repositories of all labs of notebook 04."""
     monkeypatch.setenv(WORKSPACE_VARIABLE, str(tmp_path / "workspace"))
     space = workspace()
-    monkeypatch.setattr(scratch, "catch_up", lambda step: space)
+    monkeypatch.setattr(scratch, "catch_up", lambda step, **_: space)
     save_onnx(
         export_path(space),
         [helper.make_node("Flatten", [INPUT_NAME], ["flat"]), helper.make_node("MatMul", ["flat", "w"], ["fc6_1"])],

@@ -35,8 +35,14 @@ def test_titles_carry_the_tier_and_axes_their_units(monkeypatch):
 
 def test_every_engine_is_drawn():
     table = pd.DataFrame([{"engine": f"e{n}", "batch": 1, "median_ms": 1.0, "p95_ms": 2.0} for n in range(7)])
-    lines = plots.plot_latency(table).get_lines()
+    lines = plots.plot_latency(table).get_lines()[:-1]  # the last one is the guide
     assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == len(lines) == 7
+
+
+def test_a_dotted_line_shows_a_batch_that_gains_nothing():
+    table = pd.DataFrame({"engine": ["a", "a"], "batch": [1, 4], "median_ms": [3.0, 5.0], "p95_ms": [4.0, 6.0]})
+    (dotted,) = (line for line in plots.plot_latency(table).lines if line.get_linestyle() == ":")
+    assert list(dotted.get_xdata()) == [1, 4] and list(dotted.get_ydata()) == [3.0, 12.0]
 
 
 def test_where_is_the_label_of_the_server_package():

@@ -177,9 +177,13 @@ def fixed(lab: Lab | None = None) -> None:
     if lab.skipped:
         print(f"○ Skipped: {lab.skipped}")
         return
-    REPAIRED[lab.fault.name](lab if lab.touched else ..., lab.ask)
     if not lab.touched:
-        print(f"  Nothing has changed yet in {_short(lab.model)}.")
+        anew = ": the one above breaks the model anew" if lab.fault.compact else ""
+        place = "lab.start" if lab.fault.start else _short(lab.model / lab.fault.look[0])
+        print(f"○ Not attempted yet: nothing has changed in {place}. Save the file, or see whether replace() found "
+              f"its text; then run only this cell{anew}. Going on.")  # fmt: skip
+        return
+    REPAIRED[lab.fault.name](lab, lab.ask)
 
 
 def end_labs() -> None:
@@ -197,7 +201,8 @@ def _show(lab: Lab, finding: Finding | None) -> None:
         skip(f"lab {lab.fault.name}", lab.skipped)
         return
     print(f"⚡ {lab.fault.story}\n")
-    print(f"{label} says\n" + _indented(finding.found))
+    says = "refuses nothing; a request to it shows that" if finding.served else "says"
+    print(f"{label} {says}\n" + _indented(finding.found))
     if finding.expected != lab.fault.subject.expected:
         print("where this was expected\n" + _indented(finding.expected))
     print("look at\n" + _indented("\n".join(_short(lab.model / place) for place in lab.fault.look)))

@@ -29,7 +29,7 @@ NEEDED_MIB = 5  # for all that is made, twice
 _STAGING = "making-"
 
 
-def catch_up(step: str | int, *, progress: bool = True) -> Workspace:
+def catch_up(step: str | int, *, progress: bool = True, say_kept: bool = True) -> Workspace:
     """Make what the notebooks before `step` leave in the workspace.
 
     `catch_up.json` in the workspace holds the hash of everything this function made and of what it was
@@ -43,6 +43,7 @@ def catch_up(step: str | int, *, progress: bool = True) -> Workspace:
     Args:
         step: the notebook to get ready for, such as "06".
         progress: show a bar for what has to be made.
+        say_kept: name the files that are the learner's own.
 
     Returns:
         The workspace: `checkpoints/`, `exports/` and, from "05" on, `model_repository/` are filled.
@@ -54,11 +55,11 @@ def catch_up(step: str | int, *, progress: bool = True) -> Workspace:
     number = step_number(step)
     space = workspace()
     with explained(space), locked(space):
-        catch_up_locked(space, number, progress=progress)
+        catch_up_locked(space, number, progress=progress, say_kept=say_kept)
     return space
 
 
-def catch_up_locked(space: Workspace, number: int, *, progress: bool = True) -> None:
+def catch_up_locked(space: Workspace, number: int, *, progress: bool = True, say_kept: bool = True) -> None:
     """`catch_up` for a caller that holds the lock of the workspace."""
     manifest, parts = Manifest.read(space), [part for part in PARTS if part.step <= number]
     states = [part.state(space, manifest) for part in parts]
@@ -74,7 +75,7 @@ def catch_up_locked(space: Workspace, number: int, *, progress: bool = True) -> 
     kept = [_called(part, space) for part, state in zip(parts, states, strict=True) if state is State.OWN]
     if number >= AFTER_REPOSITORY:
         kept += _fill_repository(space, manifest)
-    if any(kept):
+    if say_kept and any(kept):
         print(f"○ catch_up keeps what is yours: {', '.join(filter(None, kept))}.")
 
 

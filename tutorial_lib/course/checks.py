@@ -69,7 +69,8 @@ def exercise(
                 return _say_unanswered()
             try:
                 if takes_function and not callable(answer):
-                    raise wrong(short(answer), "a function", f"define it with def {first.name}(…).")
+                    kind = wrong(short(answer), "a function", f"define it with def {first.name}(…).")
+                    raise ExerciseError(_told(kind, hints, 0))  # says all there is to say: no hint is used up
                 _require_running(context)
                 given = Guarded(answer, limit_s or LIMIT_S) if takes_function else answer
                 proves = _judged(judge, given, context, name)
@@ -134,7 +135,8 @@ def _say_unanswered() -> None:
 
 
 def _told(found: Wrong, hints: Sequence[str], attempts: int) -> str:
-    number = min(attempts, len(hints))
     lines = [f"yours:    {found.yours}", f"expected: {found.expected}"]
     lines += [f"note:     {found.note}"] if found.note else []
-    return "\n  ".join(["Not yet.", *lines, f"hint {number} of {len(hints)}: {hints[number - 1]}"])
+    if number := min(attempts, len(hints)):
+        lines.append(f"hint {number} of {len(hints)}: {hints[number - 1]}")
+    return "\n  ".join(["Not yet.", *lines])

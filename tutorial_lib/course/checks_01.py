@@ -30,6 +30,8 @@ def check_channels(channels_out: Callable[[int, int, tuple[int, ...]], int]) -> 
         yours = channels_out(stem, growth, blocks)
         if yours != expected:
             note = "one block, so there is no transition at all." if len(blocks) == 1 else ""
+            if isinstance(yours, float) and int(yours) == expected:
+                note = "channels are whole numbers: halve with //."
             raise wrong(yours, f"{expected} for stem={stem}, growth={growth}, blocks={blocks}", note)
     return "you can tell the width of any DenseNet from three numbers."
 
@@ -102,7 +104,13 @@ WRONG = {
             "    return stem",
             "there is no transition at all",
         ),
-        ("channels_out = 69", "expected: a function"),
+        (
+            "def channels_out(stem, growth, blocks):\n"
+            "    for number, layers in enumerate(blocks):\n"
+            "        stem = stem / (2 if number else 1) + layers * growth\n"
+            "    return stem",
+            "halve with //",
+        ),
     ],
     "check_recall": [
         ("recall = result.confusion.diagonal()", "a share is never above 1"),

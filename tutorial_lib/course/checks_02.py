@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tutorial_lib.course.attempt import Wrong
 from tutorial_lib.course.checks import exercise, wrong
 from tutorial_lib.errors import ExportError
 
@@ -105,13 +106,18 @@ def check_fold(fold: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> str:
     eps = 0.1
     plain = torch.nn.functional.conv2d(image, weight)
     expected = torch.nn.functional.batch_norm(plain, mean, var, gamma, beta, eps=eps)
-    answer = fold(weight, gamma, beta, mean, var, eps)
+    stretch = "scale is (6,); scale[:, None, None, None] stretches it over the kernel."
+    try:
+        answer = fold(weight, gamma, beta, mean, var, eps)
+    except Wrong as found:
+        if "must match the size" in str(found.yours):
+            found.note = f"{found.note} {stretch}"
+        raise
     if not isinstance(answer, tuple) or len(answer) != 2 or not all(map(torch.is_tensor, answer)):
         raise wrong(f"a {type(answer).__name__}", "(weight, bias): two tensors")
     shapes = [list(tensor.shape) for tensor in answer]
     if shapes != [[6, 4, 3, 3], [6]]:
-        note = "scale is (6,); scale[:, None, None, None] stretches it over the kernel."
-        raise wrong(f"shapes {shapes}", "shapes [[6, 4, 3, 3], [6]]", note)
+        raise wrong(f"shapes {shapes}", "shapes [[6, 4, 3, 3], [6]]", stretch)
     gap = float((torch.nn.functional.conv2d(image, *answer) - expected).abs().max())
     if not gap < 1e-4:
         without_eps = gamma / var.sqrt()

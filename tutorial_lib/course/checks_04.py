@@ -42,8 +42,8 @@ def check_wire_shape(wire_shape: Callable[[int, list[int]], list[int]]) -> str:
     "04-mended",
     hints=[
         "the published configuration has three faults; the note above names the first that is left.",
-        "one fault is a bracket: the list that `output [` opens is never closed. End it with `} ]`.",
-        "two are dims: they never hold the batch when max_batch_size is above zero. Take the leading 1 from both.",
+        "what protobuf stumbles over is a bracket that is never closed; the ONNX file contradicts a batch in dims.",
+        "`output [` has to end with `} ]`; and with max_batch_size above zero take the leading 1 from both dims.",
     ],
 )
 def check_mended(mended: object, server: Server, onnx_file: Path) -> str:
@@ -61,14 +61,17 @@ def check_mended(mended: object, server: Server, onnx_file: Path) -> str:
         raise wrong(f"a {type(mended).__name__}", "the whole config.pbtxt as one string")
     try:
         config = parse_config(mended)
-        check_against_onnx(config, onnx_file)
     except RepositoryError as error:
-        raise wrong(error.problem, "a configuration that agrees with the ONNX file", error.action) from None
+        raise wrong(error.problem, "a configuration that Triton can read", error.action) from None
     if config.name not in ("", "published"):
         raise wrong(f"name {config.name!r}", "'published', the folder's name", "leave the name line as it was.")
     if config.max_batch_size < 2:
         note = "keep max_batch_size: 32; the batch belongs there, not in dims."
         raise wrong(f"max_batch_size {config.max_batch_size}", "a model that can batch", note)
+    try:
+        check_against_onnx(config, onnx_file)
+    except RepositoryError as error:  # its action would give the answer away
+        raise wrong(error.problem, "a configuration that agrees with the ONNX file") from None
     _put(mended, "published", server, onnx_file)
     _load("published", server)
     health = server.health("published")
@@ -198,7 +201,11 @@ WRONG = {
         ),
     ],
     "check_mended": [
-        ("mended = published", "expected: a configuration that agrees"),
+        ("mended = published", "expected: a configuration that Triton can read"),
+        (
+            'mended = published.replace("32\\n", "0\\n").replace(\'"labels.txt" }\', \'"labels.txt" } ]\')',
+            "keep max_batch_size: 32",
+        ),
         (
             "mended = published.replace('\"labels.txt\" }', '\"labels.txt\" } ]')",
             "expected: a configuration that agrees",

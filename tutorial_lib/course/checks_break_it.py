@@ -14,8 +14,9 @@ def _check(fault: Fault) -> Callable[..., None]:
     def repaired(lab: object, ask: Callable[[], Finding | None]) -> str:
         finding = ask()
         if finding is not None:
-            raise wrong(finding.found.replace("\n", "\n            "), finding.expected, finding.hint)
-        return f"the server loaded it and answered a batch of {BATCH}; {fault.proves}."
+            found = f"lab {fault.name}: {finding.found}".replace("\n", "\n            ")
+            raise wrong(found, finding.expected, finding.hint)
+        return f"lab {fault.name}: the server loaded it and answered a batch of {BATCH}; {fault.proves}."
 
     repaired.__name__ = f"check_{fault.name}"
     return exercise(fault.exercise, hints=fault.hints)(repaired)

@@ -10,8 +10,10 @@ import numpy as np
 
 from tutorial_lib.course.checks import exercise, wrong
 from tutorial_lib.errors import WorkshopError
+from tutorial_lib.export.onnx_file import opset_of
 from tutorial_lib.export.parity import open_session
 from tutorial_lib.repository.probe import probe_onnx
+from tutorial_lib.versions import check_onnx
 
 
 @exercise(
@@ -36,6 +38,10 @@ def check_repaired(repaired: object, trap: Path) -> str:
 
     if not isinstance(repaired, onnx.ModelProto):
         raise wrong(f"a {type(repaired).__name__}", "a model, as onnx.load(trap) gives it")
+    try:
+        check_onnx(repaired.ir_version, opset_of(repaired), name="the repaired model")
+    except WorkshopError as error:
+        raise wrong(error.problem, "a model that the server can read", "only the axis was wrong.") from None
     x = np.random.default_rng().standard_normal((4, 3)).astype(np.float32)
     powers = np.exp(x - x.max(axis=1, keepdims=True))
     with tempfile.TemporaryDirectory() as folder:
@@ -44,10 +50,11 @@ def check_repaired(repaired: object, trap: Path) -> str:
         try:
             found = probe_onnx(path)
         except WorkshopError as error:
-            raise wrong(error.problem, "a graph that ONNX Runtime runs") from None
+            raise wrong(f"{error.problem} {error.details}".strip(), "a graph that ONNX Runtime runs") from None
         if not found.batched:
             told = f"{found.culprit} {found.reason}"
-            note = "the axis is what it was; only its name, or its size, has changed." if found.reason else ""
+            changed = repaired.graph != onnx.load(trap).graph
+            note = "the axis is what it was; only its name, or its size, has changed." if changed else ""
             raise wrong(told, "a graph in which every sample gets the answer that it gets alone", note)
         (y,) = open_session(path).run(None, {"x": x})
     expected = powers / powers.sum(axis=1, keepdims=True)
@@ -113,6 +120,15 @@ WRONG = {
             'repaired = onnx.load(trap)\nrepaired.graph.node[0].op_type = "Identity"\n'
             "del repaired.graph.node[0].attribute[:]",
             "the softmax is gone",
+        ),
+        (
+            "repaired = onnx.load(trap)\nrepaired.graph.node[0].attribute[0].i = 1\nrepaired.ir_version = 99",
+            "found IR version 99",
+        ),
+        (
+            "repaired = onnx.load(trap)\nrepaired.graph.node[0].attribute[0].i = 1\n"
+            "repaired.opset_import[0].version = 99",
+            "found opset 99",
         ),
         ("repaired = trap", "as onnx.load(trap) gives it"),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,24 +52,48 @@ class Exam:
         return Finding(_told(found), f"{_told(wanted)}, as before", hint)
 
     def _answered(self, server: Server) -> Finding | None:
-        try:
+        header, tensors = _binary(self.inputs)
+        try:  # first in binary, the form that every type has
+            answer = server.control.infer_binary(self.model, header, tensors)
+            found = _wrong_type(answer["outputs"], self.outputs)
+            if found:
+                return found
             answer = server.control.infer(self.model, {"inputs": [_entry(*one) for one in self.inputs.items()]})
         except ServerError as error:
             return Finding(error.problem, f"an answer to a batch of {BATCH}")
         for name, expected in self.outputs.items():
-            found = next((one for one in answer["outputs"] if one["name"] == name), None)
-            wanted = (np_to_triton_dtype(expected.dtype), list(expected.shape))
-            if found is None or (found["datatype"], found["shape"]) != wanted:
-                arrives = f"{found['datatype']} {found['shape']}" if found else "not at all"
-                return Finding(
-                    f"it loads, it is ready, and it answers; but {name} arrives as {arrives}",
-                    f"{name} {wanted[0]} {wanted[1]}, as the model's metadata promise",
-                )
-            values = np.array(found["data"], triton_to_np_dtype(found["datatype"])).reshape(expected.shape)
+            one = next(one for one in answer["outputs"] if one["name"] == name)
+            values = np.array(one["data"], triton_to_np_dtype(one["datatype"])).reshape(expected.shape)
             if not np.allclose(values, expected, rtol=TOLERANCE, atol=TOLERANCE):
                 away = np.abs(values - expected).max()
                 return Finding(f"values of {name} that are up to {away:.3g} away", "the right values, as before")
         return None
+
+
+def _wrong_type(answered: Sequence[Mapping[str, Any]], outputs: Mapping[str, np.ndarray]) -> Finding | None:
+    """The first output that has another type or shape than clients are promised."""
+    for name, expected in outputs.items():
+        found = next((one for one in answered if one["name"] == name), None)
+        wanted = (np_to_triton_dtype(expected.dtype), list(expected.shape))
+        if found is None or (found["datatype"], found["shape"]) != wanted:
+            arrives = f"{found['datatype']} {found['shape']}" if found else "not at all"
+            return Finding(
+                f"it loads, it is ready, and it answers; but {name} arrives as {arrives}",
+                f"{name} {wanted[0]} {wanted[1]}, as the model's metadata promise",
+                served=True,
+            )
+    return None
+
+
+def _binary(inputs: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], bytes]:
+    """A request in Triton's binary form: its header, and the tensors' bytes."""
+    entries = [
+        {"name": name, "datatype": np_to_triton_dtype(array.dtype), "shape": list(array.shape)}
+        | {"parameters": {"binary_data_size": array.nbytes}}
+        for name, array in inputs.items()
+    ]
+    tensors = b"".join(array.tobytes() for array in inputs.values())
+    return {"inputs": entries, "parameters": {"binary_data_output": True}}, tensors
 
 
 def _promise(tensors: Mapping[str, np.ndarray]) -> Promise:

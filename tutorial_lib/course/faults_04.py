@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tutorial_lib.course.fault import Fault, WrongRepair, edit_config, replacing
+from tutorial_lib.course.fault import Fault, WrongRepair, edit_config, lost_version, replacing
 
 _INPUT = "    dims: [ 3, 32, 32 ]"
 _INPUT_TYPE = "    data_type: TYPE_FP32\n    format: FORMAT_NCHW"
@@ -51,6 +51,10 @@ FAULTS = (
                     ("[ 10 ]", "[ -1, 10 ]"),
                 ),
                 "without giving up batching",
+            ),
+            WrongRepair(
+                replacing(("max_batch_size: 32", "max_batch_size: 8"), ("[ 1, 3, 32, 32 ]", "[ 3, 32, 32 ]")),
+                "max_batch_size 32, as before",
             ),
             WrongRepair('mended = "no configuration at all"\nlab.config_path.unlink()', "at least 8"),
         ),
@@ -118,6 +122,7 @@ FAULTS = (
             "the model file belongs into a folder beside config.pbtxt whose name is a whole number.",
             "move it to 1/model.onnx.",
         ),
+        gives_up=lost_version,
         proves="a model has versions, even when there is only one",
         repair='mended = lab.model / "1"\nmended.mkdir()\n(lab.model / "model.onnx").rename(mended / "model.onnx")',
         wrong=(
@@ -129,6 +134,10 @@ FAULTS = (
                 'mended = lab.model / "1"\nmended.mkdir()\n'
                 '(lab.model / "model.onnx").rename(mended / "densenet_onnx.onnx")',
                 "failed to stat file",
+            ),
+            WrongRepair(
+                'mended = lab.model / "3"\nmended.mkdir()\n(lab.model / "model.onnx").rename(mended / "model.onnx")',
+                "clients that ask for version 1 are refused",
             ),
         ),
     ),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tutorial_lib.course.fault import Fault, WrongRepair, edit_config, replacing
+from tutorial_lib.course.fault import Fault, WrongRepair, edit_config, lost_version, replacing
+from tutorial_lib.repository.config import read_config
 
 
 def _missing_comma(model: Path) -> None:
@@ -25,10 +26,12 @@ def _absent_version(model: Path) -> None:
     )
 
 
-def _lost_version(model: Path) -> str:
-    if not (model / "1" / "model.onnx").is_file():
-        return "clients that ask for version 1 are refused now: serve the version that is there under its own number."
-    return ""
+def _unserved_version(model: Path) -> str:
+    asked = read_config(model).version_policy.specific.versions
+    absent = [number for number in asked if not (model / str(number)).is_dir()]
+    if absent:
+        return f"the policy still asks for version {absent[0]}, which is not there: Triton serves the rest and says so."
+    return lost_version(model)
 
 
 def _preferred_size(model: Path) -> None:
@@ -111,7 +114,7 @@ FAULTS = (
             "a version policy can only choose among the folders that are there.",
             "ask for versions: [ 1 ], or leave the policy out: then the highest version there is is served.",
         ),
-        gives_up=_lost_version,
+        gives_up=_unserved_version,
         proves="a version policy chooses among the version folders, it makes none",
         repair=replacing(("versions: [ 2 ]", "versions: [ 1 ]")),
         wrong=(
@@ -123,6 +126,7 @@ FAULTS = (
                 'mended = lab.model / "2"\nmended.mkdir()  # an empty folder is a version without a file',
                 "failed to stat",
             ),
+            WrongRepair(replacing(("versions: [ 2 ]", "versions: [ 1, 2 ]")), "still asks for version 2"),
         ),
     ),
     Fault(
@@ -145,6 +149,7 @@ FAULTS = (
                 replacing(("dynamic_batching {\n  preferred_batch_size: [ 16, 64 ]\n}", "")), "requests share runs"
             ),
             WrongRepair(replacing(("[ 16, 64 ]", "[ 0, 32 ]")), "preferred size must be positive"),
+            WrongRepair(replacing(("max_batch_size: 32", "max_batch_size: 64")), "max_batch_size 32, as before"),
         ),
     ),
 )

@@ -48,7 +48,7 @@ FAULTS = (
         inject=_no_reshape,
         hints=(
             "the graph's output has the batch axis and nothing behind it; the configuration adds an axis of 1.",
-            "dims may not be empty, so Triton has a field that says how a tensor looks inside the model.",
+            "dims may not be empty, so the field reshape, beside dims, says how a tensor looks inside the model.",
             "write reshape { shape: [ ] } beside dims: [ 1 ]; clients then see [batch, 1].",
         ),
         proves="clients see [batch, 1], the graph has [batch], and reshape stands between them",
@@ -114,7 +114,7 @@ FAULTS = (
             ),
             WrongRepair(
                 _in_code("for one in image])", "for one in image], dtype=np.float16)"),
-                "sending FP16 data via JSON is not supported",
+                "ink arrives as FP16 [8, 1]",
             ),
             WrongRepair(_in_code("for one in image])", "for one in image]).view(np.float32)"), "FP32 [8, 2]"),
         ),

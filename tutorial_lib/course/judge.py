@@ -13,6 +13,7 @@ from tutorial_lib.models.names import CLASSES, IMAGE_SHAPE, INPUT_NAME, MODEL_NA
 from tutorial_lib.server import Server
 
 BATCH = 8
+LIMIT = 32  # max_batch_size of the whole model
 TOLERANCE = 1e-3
 TENSORS = {INPUT_NAME: ("FP32", [-1, *IMAGE_SHAPE]), OUTPUT_NAME: ("FP32", [-1, len(CLASSES)])}
 
@@ -25,11 +26,13 @@ class Finding:
         found: what the server says or does.
         expected: what it should.
         hint: a hint that fits exactly this; "" when the fault's own hints fit better.
+        served: whether the server refused nothing, and an answer shows it.
     """
 
     found: str
     expected: str
     hint: str = ""
+    served: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,10 @@ def _configured(server: Server) -> Finding | None:
     if limit < BATCH:
         hint = "leave max_batch_size: 32 as it was; without it, or without config.pbtxt, Triton chooses a default."
         return Finding(f"max_batch_size {limit}", f"batches of at least {BATCH}", hint)
+    if limit != LIMIT:
+        return Finding(
+            f"max_batch_size {limit}", f"max_batch_size {LIMIT}, as before", "it was not broken: put it back."
+        )
     if "dynamic_batching" not in config:
         return Finding(
             "no dynamic_batching", "dynamic batching, as before: requests share runs", "put dynamic_batching { } back."

@@ -102,8 +102,8 @@ def reveal(measured: object, *, of: str | None = None) -> None:
 
     _note(key, prediction, measured=found, tier=where())
     if prediction.guess is None:
-        print(f"○ {prediction.question} You left your guess empty, which is a pity. "
-              f"It is {_text(found, prediction.unit)}.")  # fmt: skip
+        print(f"○ {prediction.question} It is {_text(found, prediction.unit)}. Your guess was left empty: "
+              "you may still type it above, and run this cell again.")  # fmt: skip
     elif prediction.choices:
         print(_compared(prediction, found))
     else:

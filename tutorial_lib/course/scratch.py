@@ -67,7 +67,7 @@ def put_models(repository: Path, subject: Subject, inject: Callable[[Path], None
     Raises:
         SetupError: it cannot be written.
     """
-    space = catch_up("04")
+    space = catch_up("04", say_kept=False)  # the notebook's own call has named them
     new = Path(tempfile.mkdtemp(dir=repository.parent, prefix=f".{repository.name}.new-"))
     try:
         subject.build(new, space)

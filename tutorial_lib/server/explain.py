@@ -45,6 +45,8 @@ LOADED = re.compile(r"^successfully loaded '(?P<model>[^']+)'")
 LOADING = re.compile(r"^loading: (?P<model>.+):\d+$")
 GAVE_UP = re.compile(r"^failed to load '(?P<model>[^']+)'$")
 CONSEQUENCES = re.compile(r"failed to load all models")
+STOPPED = re.compile(r"Signal \((?P<n>2|15)\) received")  # Ctrl-C, or a polite kill: Triton then unloads its models
+UNFINISHED = "Exit timeout expired"
 VERSION_MISSING = "but the version directory is not present"
 LOUD = re.compile(
     r"^(?:error|Error|ERROR)\b|^docker: |^terminate called|Signal \(\d+\) received|Segmentation fault|"
@@ -112,6 +114,7 @@ class _Reader:
         self.silent: dict[str, str] = {}
         self.unknown: dict[str, str] = {}
         self.more_unknown = 0
+        self.stopped: Explanation | None = None
 
     def read(self, line: LogLine) -> None:
         text = line.text
@@ -156,7 +159,13 @@ class _Reader:
 
     def _error(self, line: LogLine) -> None:
         text = line.text
-        if match := DEPENDS.search(text):
+        if match := STOPPED.search(text):
+            cause = f"it was stopped (signal {match['n']}): this is no failure."
+            self.stopped = Explanation("", cause, line.line, "Nothing, if somebody meant to.", severity="warning")
+        elif self.stopped and UNFINISHED in text:
+            cause = self.stopped.cause.replace(":", ", and its exit timeout ended before all models were unloaded:")
+            self.stopped = replace(self.stopped, cause=cause, line=f"{self.stopped.line}\n{line.line}")
+        elif match := DEPENDS.search(text):
             self._refuse(match["root"], match["why"] or "", line.line)
             consequences = self.failures[match["root"]].consequences if match["root"] in self.failures else []
             if match["model"] not in consequences and len(consequences) < MAX_MODELS:
@@ -255,7 +264,7 @@ class _Reader:
         if self.more_unknown:
             text = f"{self.more_unknown:,} more unknown error lines are not shown."
             found.append(Explanation("", text, "", UNKNOWN_FIX, known=False))
-        return found
+        return [*found, self.stopped] if self.stopped else found
 
     def _explained(self, model: str, failure: _Failure) -> Explanation:
         # the first message that is known; what is said last is often only that nothing was left to load

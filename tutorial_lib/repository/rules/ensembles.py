@@ -9,7 +9,7 @@ from tutorial_lib.repository import chain, syntax
 from tutorial_lib.repository.registry import Problem, rule
 from tutorial_lib.repository.view import ModelView
 
-LESSON = "04#fields-question"
+LESSON = "04#labs-question"
 # faults of a step that show only when it is asked: the ensemble loads
 AT_REQUEST = {"no-return", "python-input", "python-output"}
 
