@@ -190,7 +190,7 @@ def test_a_server_that_goes_is_counted_and_the_run_ends_with_what_it_has():
     with KnownServer(0.001) as server:
         once_asked(server, 40, server.stop)
         result = load(server.url, arrivals=Poisson(100), duration_s=60, give_up_s=1.0)
-    assert result.answered > 30 and result.errors > 30 and result.lost == 0
+    assert result.samples.count(0) > 30 and result.errors > 30 and result.lost == 0
     assert "the server has been gone for" in result.ended_early
     assert result.duration_s < 20
     assert len(result.samples) == result.samples.count(0) + result.samples.count(1) + result.unsent
@@ -201,7 +201,7 @@ def test_users_of_a_server_that_goes_do_not_storm_it():
     with KnownServer(0.001) as server:
         once_asked(server, 40, server.stop)
         result = load(server.url, concurrency=4, duration_s=2.5, give_up_s=None)
-    assert not result.ended_early and result.answered >= 40
+    assert not result.ended_early and result.samples.count(0) >= 36  # the last four may be on their way
     # pauses of 20, 40, … ms up to 1 s after each failure: about 7 in 2 s, not thousands
     assert 4 <= result.errors <= 4 * 12
 
