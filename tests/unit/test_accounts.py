@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections import Counter
 
 import pytest
 
 from tests.unit.test_five_minutes import result
-from tutorial_lib.course.accounts import account, counts_in
+from tutorial_lib.course.accounts import account, counts_in, resources_used
 from tutorial_lib.errors import NotebookError
 from tutorial_lib.gateway.metrics import Metrics
 from tutorial_lib.load.samples import ERROR, OK, TIMEOUT
@@ -59,3 +61,10 @@ def test_an_error_that_the_server_did_not_answer_well_leaves_no_room_for_others(
 def test_a_lost_request_is_refused():
     with pytest.raises(NotebookError, match="found 4 requests that nobody accounts for"):
         account(run(lost=4), None)
+
+
+def test_what_nobody_watched_is_not_nothing():
+    used = resources_used(dataclasses.replace(run(), usage=()))
+    assert set(used) == {"CPU %", "memory MiB"} and all(math.isnan(value) for value in used.values())
+    both = ((1.0, "gateway", 50.0, 100.0), (2.0, "gateway", 70.0, 101.0), (2.0, "triton", 10.0, 200.0))
+    assert resources_used(dataclasses.replace(run(), usage=both)) == {"CPU %": 70, "memory MiB": 300}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -36,6 +37,18 @@ def counts_in(metrics: str) -> Counter[int]:
             if sample.name == _COUNTER:
                 counts[int(sample.labels["status"])] += int(sample.value)
     return counts
+
+
+def resources_used(result: LoadResult) -> dict[str, float]:
+    """ "CPU %" (100 is one core) and "memory MiB" of the watched processes together, each on average.
+
+    nan where none was watched: nobody counted, which is not the same as nothing used.
+    """
+    rows = result.resources()
+    if rows.empty:
+        return {"CPU %": math.nan, "memory MiB": math.nan}
+    used = rows.groupby("name")[["cpu_percent", "rss_mib"]].mean().sum()
+    return {"CPU %": round(used["cpu_percent"]), "memory MiB": round(used["rss_mib"])}
 
 
 def account(result: LoadResult, counted: Mapping[int, int] | None) -> dict[str, Any]:
