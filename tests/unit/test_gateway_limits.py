@@ -104,6 +104,15 @@ def test_ordinary_files_have_few_parts(data):
     assert open_picture(data, declared=None, max_pixels=LIMIT).convert("RGB").width >= 8
 
 
+def test_a_jpeg_with_more_pictures_behind_it_is_a_jpeg():
+    """As phones write them; Pillow calls it MPO."""
+    several = file(picture(), "MPO", save_all=True, append_images=[picture(16, 16)])
+    found = open_picture(several, declared="image/jpeg", max_pixels=LIMIT)
+    assert found.format == "MPO" and decoded(found, mode="RGB", size=(8, 8)).size == (8, 8)
+    with pytest.raises(Refusal, match="declared as image/png, found JPEG"):
+        open_picture(several, declared="image/png", max_pixels=LIMIT)
+
+
 @pytest.mark.parametrize(
     ("data", "small"),
     [

@@ -70,11 +70,12 @@ def open_picture(data: bytes, *, declared: str | None, max_pixels: int) -> Image
     width, height = picture.size
     if width * height > max_pixels:
         raise _too_large(f"{width} × {height} pixels", max_pixels)
-    if declared and FORMATS.get(declared) != picture.format:
+    found = "JPEG" if picture.format == "MPO" else picture.format  # a JPEG with more pictures behind it, as phones write
+    if declared and FORMATS.get(declared) != found:
         raise Refusal(
             415,
             "wrong_type",
-            f"image: declared as {declared}, found {picture.format}.",
+            f"image: declared as {declared}, found {found}.",
             action="Give the content type that the file has.",
         )
     return picture
