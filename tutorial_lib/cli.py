@@ -58,7 +58,7 @@ def run(
     ] = "quick",
     timeout_s: Annotated[
         float | None,
-        typer.Option(min=1, help="Deadline for each notebook; 180 in quick mode, 600 in full mode."),
+        typer.Option(min=1, help="Deadline for each notebook; 180 in quick mode, 900 in full mode."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of every notebook.")] = 0,
     url: Annotated[str, typer.Option(help="HTTP address of a running Triton to use instead of starting one.")] = "",
