@@ -70,7 +70,7 @@ def open_picture(data: bytes, *, declared: str | None, max_pixels: int) -> Image
     width, height = picture.size
     if width * height > max_pixels:
         raise _too_large(f"{width} × {height} pixels", max_pixels)
-    found = "JPEG" if picture.format == "MPO" else picture.format  # a JPEG with more pictures behind it, as phones write
+    found = "JPEG" if picture.format == "MPO" else picture.format  # a JPEG with more behind it, as phones write
     if declared and FORMATS.get(declared) != found:
         raise Refusal(
             415,
