@@ -6,6 +6,7 @@ quick this machine is.
 
 from __future__ import annotations
 
+import os
 import threading
 import urllib.request
 
@@ -25,7 +26,6 @@ from tutorial_lib.tuning import load_config, loaded_back, run_sweep, with_settin
 GATED = """
 import json
 import pathlib
-import time
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -34,11 +34,13 @@ import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
     def initialize(self, args):
         self.gate = pathlib.Path(json.loads(args["model_config"])["parameters"]["gate"]["string_value"])
+        self.open = False
 
     def execute(self, requests):
         self.gate.with_suffix(".busy").touch()
-        while not self.gate.exists():
-            time.sleep(0.005)
+        if not self.open:
+            self.gate.read_text()  # a FIFO: waits until somebody writes into it
+        self.open = True
         size = np.full((1, 1), len(requests), np.float32)
         return [pb_utils.InferenceResponse([pb_utils.Tensor("y", size)]) for _ in requests]
 """
@@ -108,7 +110,7 @@ def sizes_behind_the_gate(server, client, gate, count) -> list[int]:
         if number == 0:  # the first is with the model before the others come, which wait
             until(gate.with_suffix(".busy").exists)
         until(lambda number=number: pending(server) == number)
-    gate.touch()
+    gate.write_text("open")
     assert all(done.acquire(timeout=LIMIT_S) for _ in range(count))
     sizes, number = [], 0
     while number < count:
@@ -128,6 +130,7 @@ def test_batches_are_those_of_the_simulator(server, client, repository, tmp_path
     found = []
     for number in range(TRIES):
         gate = tmp_path / f"gate{number}"
+        os.mkfifo(gate)
         config = with_settings(read_config(repository / "gated"), parameters={"gate": gate}, **settings)
         load_config(server, config)
         found.append(sizes_behind_the_gate(server, client, gate, 14))
@@ -139,6 +142,7 @@ def test_batches_are_those_of_the_simulator(server, client, repository, tmp_path
 
 def test_the_trace_tells_what_the_statistics_tell(server, client, repository, tmp_path):
     gate = tmp_path / "gate"
+    os.mkfifo(gate)
     load_config(server, with_settings(read_config(repository / "gated"), parameters={"gate": gate}))
     before = server.statistics("gated")
     with traced(server, "gated") as trace:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import threading
 import zlib
 
 import httpx
@@ -15,7 +14,6 @@ from PIL import Image, PngImagePlugin
 
 from tutorial_lib.errors import GatewayError
 from tutorial_lib.gateway import Settings, create_app, start_gateway
-from tutorial_lib.gateway import app as app_module
 from tutorial_lib.gateway.picture import decoded, from_base64, open_picture
 from tutorial_lib.gateway.refusal import Refusal
 from tutorial_lib.gateway.tensor import as_tensor, image_input, top_classes
@@ -354,23 +352,6 @@ def test_a_body_that_does_not_arrive_is_not_waited_for():
         assert app.state.gateway.admission.buffered == 0
 
     play(scene, body_timeout_s=0.05)
-
-
-def test_a_large_picture_is_decoded_beside_the_event_loop(monkeypatch):
-    threads = []
-
-    def noted(*arguments, **options):
-        threads.append(threading.current_thread() is threading.main_thread())
-        return decoded(*arguments, **options)
-
-    monkeypatch.setattr(app_module, "decoded", noted)
-
-    async def scene(client, *_):
-        assert (await post(client)).status_code == 200
-        assert (await post(client, file(picture(1000, 1000)))).status_code == 200
-
-    play(scene)
-    assert threads == [True, False]
 
 
 def test_an_accident_of_our_own_is_json_too():

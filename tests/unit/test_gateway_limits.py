@@ -125,6 +125,7 @@ def test_a_jpeg_with_more_pictures_behind_it_is_a_jpeg():
         (file(picture(), "JPEG", exif=b"Exif\0\0" + bytes(30_000)), False),
         (file(picture(129, 128, "L"), "JPEG"), False),
         (file(picture(200, 200)), False),
+        (file(picture(1000, 1000)), False),
     ],
 )
 def test_only_what_is_decoded_at_once_is_decoded_in_the_event_loop(monkeypatch, data, small):

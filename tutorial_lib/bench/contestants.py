@@ -88,7 +88,7 @@ class Contestant:
             rps=found.throughput_rps,
             p50_ms=found.p50_ms,
             p95_ms=found.p95_ms,
-            errors=found.errors + found.timeouts,
+            errors=found.failed,
             generator_us=found.generator.cpu_share / found.throughput_rps * 1e6,
         )
 
