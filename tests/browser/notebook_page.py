@@ -28,6 +28,7 @@ class NotebookPage:
         self.page, self.name, self.screenshots = page, name, screenshots
         cells = self.ask("GET", f"/api/contents/{name}.ipynb")["content"]["cells"]
         self.ids = [cell["id"] for cell in cells]
+        self.sources = {cell["id"]: cell["source"] for cell in cells}  # as they were when it was opened
         self.codes = sum(cell["cell_type"] == "code" for cell in cells)
         # a JupyterLab workspace of its own: no page opens what another has open
         page.goto(f"{self.base}/lab/workspaces/{name}/tree/{name}.ipynb?token={self.token}")
@@ -90,13 +91,16 @@ class NotebookPage:
             timeout=RUN_CELL_MS,
         )
         self.wait_idle()
+        # JupyterLab has moved on to the next cell, and what it does not show has no inner text
+        cell.scroll_into_view_if_needed()
         return "\n".join(cell.locator(".jp-OutputArea-output").all_inner_texts())
 
     def prompt(self, identity: str) -> str:
-        return self.cell(identity).locator(".jp-InputArea-prompt").inner_text()
+        return self.cell(identity).locator(".jp-InputArea-prompt").text_content()
 
     def type_into(self, identity: str, code: str) -> None:
         """Replace a cell's code, as if pasted."""
+        assert code, "an empty cell never gets a number, so that nobody would know whether it has run"
         self.cell(identity).locator(".cm-content").click()
         self.page.keyboard.press("Control+A")
         self.page.keyboard.insert_text(code)
@@ -104,7 +108,7 @@ class NotebookPage:
     def errors(self) -> list[str]:
         """Texts of all error outputs."""
         found = self.panel.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']")
-        return found.all_inner_texts()
+        return found.all_text_contents()
 
     def until(self, locator, text: str | re.Pattern, timeout_ms: int = 20_000) -> None:
         """Wait until something on the page says `text`."""

@@ -28,10 +28,10 @@ def panel(notebook):
 
 def test_every_cell_runs_and_widgets_are_alive(notebook):
     assert notebook.errors() == []
-    assert "Not attempted" in notebook.cell("exercise-check").inner_text()
+    assert "Not attempted" in notebook.cell("exercise-check").text_content()
     assert notebook.panel.locator(".workshop-predict").count() == 2
     assert notebook.panel.locator(".workshop-progress-panel").count() == 1
-    assert "Loading widget" not in notebook.panel.inner_text()
+    assert "Loading widget" not in notebook.panel.text_content()
     notebook.shot("00-all-run")
 
 
@@ -78,11 +78,10 @@ def test_a_guess_is_held_against_the_measurement(notebook):
 
 
 def test_an_error_is_seen_by_these_tests(notebook):
-    source = notebook.cell("stop").locator(".cm-content").inner_text()
     notebook.type_into("stop", "1 / 0")
     notebook.run("stop")
     assert "ZeroDivisionError" in notebook.errors()[0]
-    notebook.type_into("stop", source)
+    notebook.type_into("stop", notebook.sources["stop"])
     notebook.run("stop")
 
 

@@ -22,6 +22,7 @@ from tutorial_lib.widgets import (
     prediction_panel,
     progress_panel,
     server_panel,
+    server_view,
 )
 from tutorial_lib.widgets.jobs import Jobs, Ticker
 from tutorial_lib.widgets.prediction_view import answer_of
@@ -131,8 +132,13 @@ class TestStatic:
         html = ServerPanel(server).html()
         assert "Triton 0 fake" in html and "good" in html and "READY" in html
 
-    def test_without_any_server(self):
+    def test_without_any_server(self, monkeypatch):
+        monkeypatch.setattr(server_view, "servers", list)  # another file's server may run in this process
         assert "No server" in server_panel().html()
+
+    def test_the_newest_server_by_default(self, monkeypatch, server):
+        monkeypatch.setattr(server_view, "servers", lambda: [FakeServer(), server])
+        assert server_panel().server is server
 
     def test_a_prediction_with_picture_and_bars(self, server):
         html = PredictionPanel(server, number=3).html()
