@@ -35,8 +35,7 @@ MODELS = 1  # loaded side by side
 BLOCKS = 10
 T_95 = 2.306  # Student's t for 10 points and a straight line, 8 degrees of freedom, two-sided 95 %
 GONE_WITHIN_S = 30.0
-# what is left → its unit, and the slope per 100 cycles that counts as none: half a KiB a load, a page each eighth
-UNITS = {"memory_mib": ("MiB", 0.05), "shared_mib": ("MiB", 0.0), "handles": ("", 0.0), "processes": ("", 0.0)}
+UNITS = {"memory_mib": "MiB", "shared_mib": "MiB", "handles": "", "processes": ""}  # what may be left
 
 
 def run(*, repeats: int, say: Callable[[str], None], cycles: int = 200, settled: int = 50) -> Result:
@@ -92,7 +91,7 @@ def cycle(server: Server, name: str) -> None:
 
 
 def trend(name: str, values: Sequence[float]) -> Target:
-    """Slope per 100 cycles with its 95 % interval; met when the interval does not lie above what counts as none.
+    """Slope per 100 cycles with its 95 % interval; met when the interval does not lie above 0.
 
     Neighbouring values hang together, which would make an ordinary interval far too narrow; so the line
     goes through the medians of ten blocks.
@@ -103,12 +102,12 @@ def trend(name: str, values: Sequence[float]) -> Target:
     residuals = np.asarray(blocks) - (start + slope * x)
     error = float(np.sqrt((residuals**2).sum() / (BLOCKS - 2) / ((x - x.mean()) ** 2).sum()))
     low, high = slope - T_95 * error, slope + T_95 * error
-    unit, none = UNITS[name]
+    unit = UNITS[name]
     return Target(
         f"{name.removesuffix('_mib')} left per 100 cycles{', ' * bool(unit)}{unit}",
         round(float(slope), 9),
-        none,
-        bool(low <= none + 1e-6),
+        0.0,
+        bool(low <= 1e-6),
         (round(float(low), 9), round(float(high), 9)),
         at_most=True,
         note="The 95 % interval lies above it: each load leaves something behind.",
