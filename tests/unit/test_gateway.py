@@ -217,6 +217,9 @@ class PlayedTriton:
         self.gate.set()
         self.asked = []
 
+    def known(self, model):
+        return None
+
     async def described(self, model):
         if model != "m":
             raise Refusal(404, "unknown_model", f"model '{model}': not served here.")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import FastAPI, HTTPException
@@ -29,6 +29,7 @@ from tutorial_lib.gateway.settings import Settings
 from tutorial_lib.gateway.tensor import ImageInput, as_tensor
 from tutorial_lib.naive.schemas import Answer
 
+T = TypeVar("T")
 DECODERS = 2  # threads for large pictures; each holds one decoded picture at most
 _STATUSES = (400, 404, 408, 413, 415, 422, 429, 502, 503, 504)
 _BODY = {
@@ -94,9 +95,8 @@ class Gateway:
             limit_s = min(limit_s, self.settings.max_timeout_s)
             deadline = begin + limit_s
             try:
-                async with asyncio.timeout(deadline - time.perf_counter()):
-                    wanted = await self.backend.described(model)
-                    tensor = await self._tensor(data, declared, wanted, options, deadline)
+                wanted = self.backend.known(model) or await _by(deadline, self.backend.described(model))
+                tensor = await self._tensor(data, declared, wanted, options, deadline)
             except TimeoutError:
                 raise _late(limit_s) from None
         prepared = time.perf_counter()
@@ -125,14 +125,24 @@ class Gateway:
                 return prepare()
         # A large picture must not stop all the others, as it does in the naive app. Who waits for a decoder waits
         # here and not in the pool's queue, which would hold the bytes of requests that are long over.
-        await self.free_decoders.acquire()
+        await _by(deadline, self.free_decoders.acquire())
         work = asyncio.get_running_loop().run_in_executor(self.decoders, prepare)
         work.add_done_callback(self._decoder_free)
-        return await asyncio.shield(work)  # a thread cannot be stopped, only left alone
+        return await _by(deadline, asyncio.shield(work))  # a thread cannot be stopped, only left alone
 
     def _decoder_free(self, work: asyncio.Future) -> None:
         self.free_decoders.release()
         _ = work.cancelled() or work.exception()  # its request may be gone: somebody has to have looked
+
+
+async def _by(deadline: float, waited_for: Awaitable[T]) -> T:
+    """Wait, but not beyond the deadline. A timer costs more than most requests wait here, which is not at all.
+
+    Raises:
+        TimeoutError: it is over.
+    """
+    async with asyncio.timeout(deadline - time.perf_counter()):
+        return await waited_for
 
 
 def _late(limit_s: float) -> Refusal:
@@ -160,6 +170,8 @@ def create_app(**settings: Any) -> FastAPI:
         lifespan=gateway.lifespan,
         docs_url=None,
         redoc_url=None,
+        # it has metrics of its own; FastAPI would ask OpenTelemetry at every request whether somebody listens
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.gateway = gateway
 

@@ -54,6 +54,11 @@ class Backend:
             asking.cancel()
         await self._channel.close()
 
+    def known(self, model: str) -> ImageInput | None:
+        """What a model wants, if the server said so a moment ago."""
+        told = self._described.get(model)
+        return told[1] if told and time.monotonic() - told[0] < DESCRIPTION_AGE_S else None
+
     async def described(self, model: str) -> ImageInput:
         """What a model wants, from the server or from what it said a moment ago.
 
@@ -70,9 +75,8 @@ class Backend:
                 f"model '{model}': not served here.",
                 action=f"There are: {', '.join(self.settings.models)}.",
             )
-        known = self._described.get(model)
-        if known and time.monotonic() - known[0] < DESCRIPTION_AGE_S:
-            return known[1]
+        if known := self.known(model):
+            return known
         asking = self._describing.get(model)
         if asking is None:
             asking = self._describing[model] = asyncio.create_task(self._describe(model))

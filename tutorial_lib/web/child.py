@@ -17,6 +17,7 @@ from tutorial_lib.web.order import IDENTITY_HEADER, ORDER_VARIABLE
 PR_SET_PDEATHSIG = 1
 BACKLOG = 1024
 KEEP_ALIVE_S = 30
+GARBAGE_THRESHOLD = 20_000  # objects that may come to be before the young ones are looked through
 
 
 def application() -> Any:
@@ -28,6 +29,7 @@ def application() -> Any:
     app = getattr(importlib.import_module(module), name)(**told["settings"])
     gc.collect()
     gc.freeze()  # what was imported stays; without it every collection walks all of it
+    gc.set_threshold(GARBAGE_THRESHOLD)  # Python's 700 is the garbage of a handful of requests
     return app
 
 
@@ -48,6 +50,7 @@ def main() -> None:
         access_log=False,
         log_level="info",  # the start of each worker is waited for
         server_header=False,
+        proxy_headers=False,  # nobody stands in front of it
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=2,
