@@ -37,7 +37,7 @@ def test_targets_are_ratios_to_the_published_app(runs):
     assert (p95.value, p95.target, p95.met) == (8.0, 5, True)
     assert (http.value, http.met) == (9.0, True)
     assert (grpc.value, grpc.target, grpc.met) == (6.5, 7, False)
-    assert not result.met and len(result.raw["runs"]) == 3 * (5 * 2 + 3)
+    assert not result.met and len(result.raw["runs"]) == 3 * (5 * 2 + 2 + 3)
 
 
 def test_arrivals_are_at_a_share_of_the_apps_own_maximum_and_the_kinder_app_is_told(runs):
@@ -46,7 +46,16 @@ def test_arrivals_are_at_a_share_of_the_apps_own_maximum_and_the_kinder_app_is_t
     assert "2.9 times the requests/s, p95 6.0 times lower" in result.notes[-1]
 
 
+def test_arrivals_follow_a_machine_that_drifts(runs, monkeypatch):
+    def say(what):
+        if what == "saturation: round 2 of 2":
+            monkeypatch.setitem(RPS, gateway.NAIVE, 50.0)
+
+    gateway._measured({name: name for name in RPS}, 2, say)
+    assert {plan for _, plan in runs if isinstance(plan, Poisson)} == {Poisson(40.0)}
+
+
 def test_every_other_round_goes_backwards(runs):
     gateway._measured({name: name for name in RPS}, 2, lambda _: None)
     first = [target for target, plan in runs if plan == 16]
-    assert first == [*RPS, *reversed(RPS)]
+    assert first == [*RPS, *reversed(RPS), gateway.NAIVE, gateway.NAIVE]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tutorial_lib.bench import backend
+from tutorial_lib.bench.contestants import Contestant
 from tutorial_lib.errors import LoadError, SetupError
 from tutorial_lib.load import (
     EndpointTarget,
@@ -84,6 +87,19 @@ def test_it_is_found_where_the_variable_says(stand_in):
     found = find_perf_analyzer()
     assert (found.path, found.version) == (stand_in / "perf_analyzer", "2.51.0")
     assert fetch_perf_analyzer() == found
+
+
+def test_it_drives_where_the_bench_holds_our_server_against_itself(stand_in):
+    bench = object.__new__(backend._Bench)
+    bench.server = SimpleNamespace(http_url="http://127.0.0.1:8000", http_address="127.0.0.1:8000")
+    bench.picture, bench.perf_analyzer = np.zeros((1, 3, 64, 64), np.float32), find_perf_analyzer()
+    sample = bench.among_ours("ours", "resnet").measure(16, seconds=1.2)
+    assert (sample.rps, sample.p50_ms, sample.p95_ms) == (3076.25, 1.437, 7.423)
+    arguments = json.loads((stand_in / "arguments.json").read_text())
+    given = dict(zip(arguments, arguments[1:], strict=False))
+    assert (given["-m"], given["-i"], given["--concurrency-range"], given["-p"]) == ("resnet", "http", "16", "500")
+    bench.perf_analyzer = None
+    assert isinstance(bench.among_ours("ours", "resnet"), Contestant), "without it the library's own generator"
 
 
 def test_one_that_does_not_run_is_none(stand_in):

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from tutorial_lib.bench import accuracy, in_process, memory
-from tutorial_lib.bench.contestants import Contestant, check, json_base64, raw, triton, uvicorn
+from tutorial_lib.bench.contestants import Contestant, DrivenByPerfAnalyzer, check, json_base64, raw, triton, uvicorn
 from tutorial_lib.bench.models import FEATURES, OUTPUT_NAME, Artifacts, Settings, lay_out, make
 from tutorial_lib.bench.result import TIE, Result, Target, at_least, at_most
 from tutorial_lib.bench.rounds import Rounds
 from tutorial_lib.errors import WorkshopError
 from tutorial_lib.export import open_session
+from tutorial_lib.load import GrpcTarget, HttpTarget, find_perf_analyzer
 from tutorial_lib.models.names import INPUT_NAME
 from tutorial_lib.server import Server, serve
 from tutorial_lib.versions import cpu_count, int8_dot_products
@@ -104,7 +105,7 @@ class _Bench:
 
     def __init__(self, made: Artifacts, repeats: int, seconds: float, say: Callable[[str], None]) -> None:
         self.made, self.repeats, self.seconds, self.say = made, repeats, seconds, say
-        self.cores = cpu_count()
+        self.cores, self.perf_analyzer = cpu_count(), find_perf_analyzer()
         self.rounds, self.targets, self.notes, self.raw = Rounds(), [], [], {}
         self.picture = np.random.default_rng(0).standard_normal((1, 3, 64, 64)).astype(np.float32)
         self.scores = open_session(made.onnx).run(None, {INPUT_NAME: self.picture})[0][0]
@@ -113,6 +114,13 @@ class _Bench:
         """A model of our server."""
         array = self.picture if array is None else array
         return triton(name, self.server.http_address, model, array, input_name=INPUT_NAME, output_name=OUTPUT_NAME)
+
+    def among_ours(self, name: str, model: str, array: np.ndarray | None = None) -> Contestant | DrivenByPerfAnalyzer:
+        """A model that is held against others of our server only: perf_analyzer drives, where there is one."""
+        if self.perf_analyzer is None:
+            return self.embedded(name, model, array)
+        inputs = {INPUT_NAME: self.picture if array is None else array}
+        return DrivenByPerfAnalyzer(name, HttpTarget(self.server.http_url, model, inputs))
 
     def speed(self) -> None:
         """Against the apps one would write instead, and against no server at all."""
@@ -190,8 +198,8 @@ class _Bench:
 
     def settings(self) -> None:
         """Which settings win at which concurrency; the recommended ones have to be among the best."""
-        others = [self.embedded(title, name) for name, (title, _) in variants(self.cores).items()]
-        contestants = [self.embedded(RECOMMENDED, "resnet"), *others]
+        others = [self.among_ours(title, name) for name, (title, _) in variants(self.cores).items()]
+        contestants = [self.among_ours(RECOMMENDED, "resnet"), *others]
         cells = [(contestant, level) for level in LEVELS for contestant in contestants]
         rounds = Rounds()
         rounds.run(cells, repeats=self.repeats, seconds=self.seconds * 0.75, say=self.say, title="settings")
@@ -220,8 +228,8 @@ class _Bench:
     def lone(self) -> None:
         """One client, a model so small that only the server's own time is left."""
         array = np.ones((1, FEATURES), np.float32)
-        ours = self.embedded("linear", "linear", array)
-        nothing = self.embedded("linear, computing nothing", "linear_nothing", array)
+        ours = self.among_ours("linear", "linear", array)
+        nothing = self.among_ours("linear, computing nothing", "linear_nothing", array)
         ratios, times = [], []
         for number in range(self.repeats):
             pairs = []
@@ -265,29 +273,24 @@ class _Bench:
         self.raw["accuracy"] = found
 
     def driver(self) -> None:
-        """Triton alone once more, driven by perf_analyzer where there is one: does it see what the generator saw?"""
-        from tutorial_lib.load import GrpcTarget, HttpTarget, find_perf_analyzer, run_perf_analyzer
-
-        found = find_perf_analyzer()
-        if found is None:
+        """Our server alone once more: does perf_analyzer see what the library's generator sees?"""
+        if self.perf_analyzer is None:
             self.notes.append("perf_analyzer: none here (tutorial_lib.load.fetch_perf_analyzer gets one).")
             return
-        ours, inputs, rates = self.embedded(RECOMMENDED, "resnet"), {INPUT_NAME: self.picture}, []
-        targets = (
-            HttpTarget(self.server.http_url, "resnet", inputs),
-            GrpcTarget(self.server.grpc_address, "resnet", inputs, http_url=self.server.http_url),
-        )
+        inputs = {INPUT_NAME: self.picture}
+        grpc = GrpcTarget(self.server.grpc_address, "resnet", inputs, http_url=self.server.http_url)
+        columns = [
+            self.embedded("own, HTTP", "resnet"),
+            self.among_ours("perf_analyzer, HTTP", "resnet"),
+            DrivenByPerfAnalyzer("perf_analyzer, gRPC", grpc),
+        ]
+        rates = []
         for number in range(self.repeats):
-            row = [ours.measure(16, seconds=self.seconds).rps]
-            row += [run_perf_analyzer(target, concurrency=16, duration_s=3.0).throughput_rps for target in targets]
-            rates.append(row)
+            rates.append([column.measure(16, seconds=2 * self.seconds).rps for column in columns])
             self.say(f"driver: round {number + 1} of {self.repeats}")
-        http, grpc = (float(np.median([row[column] / row[0] for row in rates])) for column in (1, 2))
-        self.raw["driver_rps"] = {
-            "columns": ["own, HTTP", "perf_analyzer, HTTP", "perf_analyzer, gRPC"],
-            "rounds": rates,
-        }
+        http, over_grpc = (float(np.median([row[column] / row[0] for row in rates])) for column in (1, 2))
+        self.raw["driver_rps"] = {"columns": [column.name for column in columns], "rounds": rates}
         self.notes.append(
-            f"perf_analyzer {found.version} at c=16 drives {http:.0%} of our generator's requests/s over HTTP, and "
-            f"{grpc:.0%} over gRPC."
+            f"perf_analyzer {self.perf_analyzer.version} at c=16 drives {http:.0%} of our generator's requests/s over "
+            f"HTTP, and {over_grpc:.0%} over gRPC. Where our server is held against itself, perf_analyzer has driven."
         )

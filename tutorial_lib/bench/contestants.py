@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import sys
 import time
@@ -15,7 +16,7 @@ import numpy as np
 import tritonclient.http as triton_http
 
 from tutorial_lib.errors import ServerError
-from tutorial_lib.load import EndpointTarget, run_load
+from tutorial_lib.load import EndpointTarget, GrpcTarget, HttpTarget, run_load, run_perf_analyzer
 from tutorial_lib.paths import CHECKOUT, workspace
 from tutorial_lib.server.ports import LOOPBACK, choose
 from tutorial_lib.server.process import ServerProcess
@@ -91,6 +92,24 @@ class Contestant:
             errors=found.failed,
             generator_us=found.generator.cpu_share / found.throughput_rps * 1e6,
         )
+
+
+@dataclass(frozen=True)
+class DrivenByPerfAnalyzer:
+    """A model of a Triton under the load of NVIDIA's own generator, which asks no other kind of server."""
+
+    name: str
+    target: HttpTarget | GrpcTarget
+
+    def measure(self, concurrency: int, *, seconds: float, warm_up_s: float = 0.3) -> Sample:
+        """As `Contestant.measure`.
+
+        Raises:
+            LoadError: perf_analyzer failed, as it does where requests fail.
+            SetupError: there is none here.
+        """
+        found = run_perf_analyzer(self.target, concurrency=concurrency, duration_s=seconds + warm_up_s)
+        return Sample(found.throughput_rps, found.p50_ms, found.p95_ms, errors=0, generator_us=math.nan)
 
 
 def triton(name: str, address: str, model: str, array: np.ndarray, *, input_name: str, output_name: str) -> Contestant:

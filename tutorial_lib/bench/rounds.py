@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from tutorial_lib.bench.contestants import Contestant, Sample
+from tutorial_lib.bench.contestants import Contestant, DrivenByPerfAnalyzer, Sample
 
 Cell = tuple[str, int]  # contestant's name, concurrency
 
@@ -23,7 +23,7 @@ class Rounds:
 
     def run(
         self,
-        cells: Sequence[tuple[Contestant, int]],
+        cells: Sequence[tuple[Contestant | DrivenByPerfAnalyzer, int]],
         *,
         repeats: int,
         seconds: float,
