@@ -33,5 +33,6 @@ def bench(
     if part is None:
         options.pop("parts", None)
     result = find(name)(repeats=repeats, say=lambda line: print(line, file=sys.stderr, flush=True), **options)
-    print(json.dumps(result.as_dict(), indent=2, ensure_ascii=False) if as_json else table(result))
+    strict = {"indent": 2, "ensure_ascii": False, "allow_nan": False}
+    print(json.dumps(result.as_dict(), **strict) if as_json else table(result))
     raise typer.Exit(0 if result.met else 1)

@@ -67,7 +67,17 @@ class Result:
         return all(target.met is not False for target in self.targets)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"targets": [target.as_dict() for target in self.targets], "raw": self.raw, "notes": self.notes}
+        """For JSON, which knows no nan: what was not measured is None."""
+        targets = [target.as_dict() for target in self.targets]
+        return _without_nan({"targets": targets, "raw": self.raw, "notes": self.notes})
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def at_least(name: str, values: Sequence[float], target: float, *, note: str = "") -> Target:
