@@ -47,6 +47,15 @@ def start(tmp_path):
         process.communicate()
 
 
+def status(process: subprocess.Popen) -> int:
+    """The exit status as a shell shows it.
+
+    A Python started with -m that is interrupted while it runs code from a text, as dataclasses do when they are
+    imported, ends by the signal itself, whatever becomes of its KeyboardInterrupt.
+    """
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
 def family(process: subprocess.Popen, word: str) -> list[psutil.Process]:
     """The process's descendants, once one of them names `word` on its command line."""
     try:
@@ -56,8 +65,8 @@ def family(process: subprocess.Popen, word: str) -> list[psutil.Process]:
         return []
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_server_that_is_loading(tmp_path, start, number, status):
+@pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_server_that_is_loading(tmp_path, start, number, expected):
     repository = write_echo(tmp_path / "models")
     (repository / "echo" / "1" / "model.py").write_text("import threading\nthreading.Event().wait(60)\n" + ECHO_MODEL)
     process = start("serve", str(repository))
@@ -65,8 +74,16 @@ def test_a_server_that_is_loading(tmp_path, start, number, status):
     assert below, "it never came to loading the model"
     process.send_signal(number)
     out, err = process.communicate(timeout=ENDED_WITHIN_S)
-    assert process.returncode == status and "Traceback" not in err and "Ctrl-C" not in out
+    assert status(process) == expected and "Traceback" not in err and "Ctrl-C" not in out
     assert wait_for(lambda: not any(child.is_running() for child in below))
+
+
+def test_the_status_is_the_shells():
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+    ended = subprocess.Popen([sys.executable, "-c", f"exec({code!r})"], stderr=subprocess.DEVNULL)
+    ended.wait(STARTED_WITHIN_S)
+    assert ended.returncode == -signal.SIGINT and status(ended) == 130
+    assert subprocess.run(["bash", "-c", f'{sys.executable} -c "{code}" 2>/dev/null; exit $?']).returncode == 130
 
 
 def test_a_laboratory_that_is_starting(start):
@@ -75,5 +92,5 @@ def test_a_laboratory_that_is_starting(start):
     assert below, "it never came to starting JupyterLab"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=ENDED_WITHIN_S)
-    assert process.returncode == 130 and "Traceback" not in err and "JupyterLab:" not in out
+    assert status(process) == 130 and "Traceback" not in err and "JupyterLab:" not in out
     assert wait_for(lambda: not any(child.is_running() for child in below))
