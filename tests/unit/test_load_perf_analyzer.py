@@ -98,6 +98,8 @@ def test_it_drives_where_the_bench_holds_our_server_against_itself(stand_in):
     arguments = json.loads((stand_in / "arguments.json").read_text())
     given = dict(zip(arguments, arguments[1:], strict=False))
     assert (given["-m"], given["-i"], given["--concurrency-range"], given["-p"]) == ("resnet", "http", "16", "500")
+    bench.among_ours("ours", "resnet").measure(1, seconds=0.2, warm_up_s=0.05)
+    assert '"-p", "400"' in (stand_in / "arguments.json").read_text(), "windows too short to be steady"
     bench.perf_analyzer = None
     assert isinstance(bench.among_ours("ours", "resnet"), Contestant), "without it the library's own generator"
 

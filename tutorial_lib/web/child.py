@@ -17,7 +17,6 @@ from tutorial_lib.web.order import IDENTITY_HEADER, ORDER_VARIABLE
 PR_SET_PDEATHSIG = 1
 BACKLOG = 1024
 KEEP_ALIVE_S = 30
-GARBAGE_THRESHOLD = 20_000  # objects that may come to be before the young ones are looked through
 
 
 def application() -> Any:
@@ -29,7 +28,6 @@ def application() -> Any:
     app = getattr(importlib.import_module(module), name)(**told["settings"])
     gc.collect()
     gc.freeze()  # what was imported stays; without it every collection walks all of it
-    gc.set_threshold(GARBAGE_THRESHOLD)  # Python's 700 is the garbage of a handful of requests
     return app
 
 
