@@ -6,7 +6,6 @@ import base64
 import concurrent.futures
 import io
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -272,8 +271,9 @@ def test_triton_gone_and_back_again(tmp_path):
     port = int(first.grpc_address.rpartition(":")[2])
     with start_gateway(first, models=["colour"]) as server, client_of(server) as client:
         assert client.get("/health/ready").json() == {"status": "ready", "models": {"colour": ""}}
-        os.kill(first.process.pid, signal.SIGKILL)
-        psutil.wait_procs([psutil.Process(first.process.pid)] if psutil.pid_exists(first.process.pid) else [], 10)
+        triton = psutil.Process(first.process.pid)  # looked up while it lives: afterwards there may be none to find
+        triton.kill()
+        triton.wait(10)
         answer = post(client, png(picture()))
         assert failed(answer) == (503, "triton_unavailable") and answer.headers["retry-after"]
         assert client.get("/health/live").status_code == 200

@@ -54,11 +54,15 @@ threading.Event().wait(120)
 
 
 def gone(state: dict) -> bool:
-    alive = [
-        pid for pid in state["pids"] if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    ]
     regions = list(SHARED_MEMORY.glob(f"{state['prefix']}*"))
-    return not alive and not regions and is_free(state["port"])
+    return not any(map(lives, state["pids"])) and not regions and is_free(state["port"])
+
+
+def lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def wait_until(condition, timeout_s: float = GONE_WITHIN_S) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
-import psutil
 import pytest
 import tritonclient.grpc as grpc
 import tritonclient.http as http
@@ -17,6 +16,7 @@ from onnx import TensorProto, helper
 from tests.server.conftest import save_double, save_onnx
 from tutorial_lib.repository import read_config
 from tutorial_lib.server import launch, serve
+from tutorial_lib.server.heal import instances
 from tutorial_lib.simulate import Batching
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -175,28 +175,20 @@ def test_axes_of_two_names_are_still_one_batch(server):
 
 
 def test_thread_parameters_reach_the_session(server):
-    count = {}
-    for child in psutil.Process(server.process.pid).children():
-        for name in ("one_thread", "five_threads"):
-            if f"/{name}/" in " ".join(child.cmdline()):
-                count[name] = max(count.get(name, 0), child.num_threads())
-    assert count["five_threads"] - count["one_thread"] == 4
+    one, five = (max(each.num_threads() for each in instances(server, name)) for name in ("one_thread", "five_threads"))
+    assert five - one == 4
 
 
 def test_cores_are_shared_out_among_the_instances(tmp_path, monkeypatch):
     """As many as the container may use, which the process's affinity does not tell."""
     monkeypatch.setattr(launch, "cpu_count", lambda: 6)
-    for name, instances in (("lone", 1), ("pair", 2)):
+    for name, count in (("lone", 1), ("pair", 2)):
         save_double(tmp_path / name / "1" / "model.onnx")
         (tmp_path / name / "config.pbtxt").write_text(
-            f'backend: "onnxruntime" instance_group [ {{ count: {instances} kind: KIND_CPU }} ]'
+            f'backend: "onnxruntime" instance_group [ {{ count: {count} kind: KIND_CPU }} ]'
         )
     with serve(tmp_path) as server:
-        threads = {"lone": [], "pair": []}
-        for child in psutil.Process(server.process.pid).children():
-            for name in threads:
-                if f"/{name}/" in " ".join(child.cmdline()):
-                    threads[name].append(child.num_threads())
+        threads = {name: [each.num_threads() for each in instances(server, name)] for name in ("lone", "pair")}
     assert len(threads["pair"]) == 2
     assert max(threads["lone"]) - max(threads["pair"]) == 3
 

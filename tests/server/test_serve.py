@@ -244,9 +244,13 @@ def test_a_server_killed_from_outside_is_noticed(tmp_path):
     import os
     import signal
 
+    from tutorial_lib.server.heal import instances
+
     with serve(write_echo(tmp_path)) as server:
+        assert len(instances(server, "echo")) == 1
         os.kill(server.process.pid, signal.SIGKILL)
         server.process._supervisor.wait(15)
+        assert instances(server, "echo") == []
         assert not server.running and "stopped" in repr(server)
         with pytest.raises(ServerError, match="Is the server running"):
             server.models()

@@ -20,7 +20,7 @@ from tutorial_lib.paths import CHECKOUT, Workspace
 from tutorial_lib.runner import folders, page
 from tutorial_lib.runner.clean import carry_out, plan
 from tutorial_lib.runner.environment import run_environment
-from tutorial_lib.runner.notebook import Outcome
+from tutorial_lib.runner.notebook import Outcome, _Child
 from tutorial_lib.runner.parameters import check_parameters
 from tutorial_lib.runner.report import Entry, Report, entry
 from tutorial_lib.runner.selection import select
@@ -356,3 +356,15 @@ def test_clean_leaves_what_a_process_uses(tmp_path):
     assert wanted.remove == []
     assert wanted.keep == [(tmp_path / "logs", f"in use by process {process.pid}")]
     assert os.path.exists(log)
+
+
+def test_a_child_that_is_gone_may_be_killed_again_and_its_kernel_be_gone_too(tmp_path):
+    with (tmp_path / "log").open("ab") as log:
+        child = _Child(dict(os.environ), log)
+    child.kill()
+    gone = child.process.pid
+    assert child.process.wait(10) == -9
+    child.kill()
+    child._buffer = json.dumps({"event": "kernel", "pid": gone}).encode() + b"\n"
+    assert child.events(wait_s=5) == [{"event": "kernel", "pid": gone}] and child._kernel is None
+    child.finish()

@@ -19,6 +19,7 @@ from tutorial_lib.export import open_session
 from tutorial_lib.load import GrpcTarget, HttpTarget, find_perf_analyzer
 from tutorial_lib.models.names import INPUT_NAME
 from tutorial_lib.server import Server, serve
+from tutorial_lib.server.heal import instances
 from tutorial_lib.versions import cpu_count, int8_dot_products
 
 # part → the models it asks
@@ -254,12 +255,12 @@ class _Bench:
         # a session keeps the memory of its largest batch: the bare one runs the largest that the server put together
         batches = sorted(entry["batch_size"] for entry in self.server.statistics("resnet")["batch_stats"])
         bare = [memory.session_mib(self.made.onnx, batches=(1, batches[-1])) for _ in range(3)]
-        instances = memory.instance_mib(self.server.process.pid, "resnet")
+        found = [memory.resident_mib(process.pid) for process in instances(self.server, "resnet")]
         middle = float(np.median(bare))
-        note = f"{', '.join(f'{mib:.0f}' for mib in instances)} MiB an instance, {middle:.0f} the bare session."
-        ratios = [mib / middle for mib in instances]
+        note = f"{', '.join(f'{mib:.0f}' for mib in found)} MiB an instance, {middle:.0f} the bare session."
+        ratios = [mib / middle for mib in found]
         self.targets.append(at_most("memory of an instance, times the session's own", ratios, 1.3, note=note))
-        self.raw["memory_mib"] = {"instances": instances, "session": bare}
+        self.raw["memory_mib"] = {"instances": found, "session": bare}
         self.notes.append(note)
 
     def accuracy(self) -> None:

@@ -33,15 +33,6 @@ def session_mib(onnx: Path, *, batches: tuple[int, ...]) -> float:
     return resident
 
 
-def instance_mib(server_pid: int, model: str) -> list[float]:
-    """Resident memory of each instance of a model, which is a stub process of the server."""
-    found = []
-    for child in psutil.Process(server_pid).children():
-        if f"/{model}/" in " ".join(child.cmdline()):
-            found.append(resident_mib(child.pid))
-    return found
-
-
 def resident_mib(pid: int) -> float:
     """Resident memory, in MiB: private memory (USS) would change with other servers that map the same libraries."""
     return psutil.Process(pid).memory_info().rss / 2**20

@@ -12,6 +12,7 @@ from tutorial_lib.course.checks import exercise, wrong
 from tutorial_lib.errors import ServerError
 from tutorial_lib.server import Server
 from tutorial_lib.server.control import Control
+from tutorial_lib.server.heal import instances
 
 CUT_MODEL = "cut"
 LONGEST_S = 20.0  # more patience than any health check needs
@@ -71,10 +72,9 @@ class _Staged:
 
 
 def _kill_stubs(server: Server, model: str) -> None:
-    for process in psutil.Process(server.process.pid).children():
-        with contextlib.suppress(psutil.Error):  # an earlier victim that is not reaped yet has no command line
-            if f"/{model}/" in " ".join(process.cmdline()):
-                process.kill()
+    for process in instances(server, model):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 @exercise(

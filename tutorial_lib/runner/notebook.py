@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -142,19 +143,21 @@ class _Child:
         for event in found:
             if event["event"] == "cell":
                 self._cell = event
-            elif event["event"] == "kernel" and psutil.pid_exists(event["pid"]):
-                self._kernel = psutil.Process(event["pid"])
+            elif event["event"] == "kernel":
+                with contextlib.suppress(psutil.NoSuchProcess):  # it has ended already
+                    self._kernel = psutil.Process(event["pid"])
             elif event["event"] == "outcome":
                 self.outcome = event
         return found
 
     def kill(self) -> None:
         """End a child that does not end by itself, with all that it started."""
-        for process in (*psutil.Process(self.process.pid).children(recursive=True), self.process):
-            try:
+        family: list[psutil.Process | subprocess.Popen] = [self.process]
+        with contextlib.suppress(psutil.NoSuchProcess):  # this is asked again until its last descendant lets go
+            family = [*psutil.Process(self.process.pid).children(recursive=True), *family]
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                continue
 
     def finish(self) -> None:
         """Wait for the child's end; a kernel that outlived it goes too."""

@@ -86,8 +86,12 @@ def dead_instances(server: Server, model: str) -> int:
 
 def instances(server: Server, model: str) -> list[psutil.Process]:
     """The living processes of a model's instances, on the embedded tier; they have its file as first argument."""
+    try:
+        children = psutil.Process(server.process.pid).children() if server.process else []
+    except psutil.NoSuchProcess:
+        return []  # the server itself has ended
     found = []
-    for child in psutil.Process(server.process.pid).children() if server.process else ():
+    for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):  # ended ones that Triton has not collected are zombies
             arguments = child.cmdline() if child.status() != psutil.STATUS_ZOMBIE else []
             if len(arguments) > 1 and re.search(rf"/{re.escape(model)}/\d+/", arguments[1]):
