@@ -85,7 +85,7 @@ def browser_context(lab_url, tmp_path_factory):
             args=FLAGS,
             viewport={"width": 1360, "height": 1000},
         )
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(120_000)
         refused = []
 
         def refuse(route):

@@ -8,8 +8,8 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
-RUN_ALL_MS = 60_000
-RUN_CELL_MS = 60_000
+RUN_ALL_MS = 240_000
+RUN_CELL_MS = 120_000
 
 
 class NotebookPage:
@@ -42,7 +42,7 @@ class NotebookPage:
         request = urllib.request.Request(
             f"{self.base}{path}", method=method, headers={"Authorization": f"token {self.token}"}
         )
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=20) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
             text = answer.read()
         return json.loads(text) if text else None
 
@@ -91,9 +91,8 @@ class NotebookPage:
             timeout=RUN_CELL_MS,
         )
         self.wait_idle()
-        # JupyterLab has moved on to the next cell, and what it does not show has no inner text
-        cell.scroll_into_view_if_needed()
-        return "\n".join(cell.locator(".jp-OutputArea-output").all_inner_texts())
+        # not the inner text: JupyterLab has moved on to the next cell, and what it does not draw has none
+        return "\n".join(cell.locator(".jp-OutputArea-output").all_text_contents())
 
     def prompt(self, identity: str) -> str:
         return self.cell(identity).locator(".jp-InputArea-prompt").text_content()
@@ -110,14 +109,22 @@ class NotebookPage:
         found = self.panel.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.stderr']")
         return found.all_text_contents()
 
-    def until(self, locator, text: str | re.Pattern, timeout_ms: int = 20_000) -> None:
+    def until(self, locator, text: str | re.Pattern, timeout_ms: int = 120_000) -> None:
         """Wait until something on the page says `text`."""
         from playwright.sync_api import expect
 
         expect(locator).to_contain_text(text, timeout=timeout_ms)
 
+    def widgets_drawn(self, **counts: int) -> None:
+        """Wait until there are so many widgets of each class, and none is still loading."""
+        from playwright.sync_api import expect
+
+        for name, count in counts.items():
+            self.until_count(self.panel.locator(f".workshop-{name}"), count)
+        expect(self.panel).not_to_contain_text("Loading widget", timeout=120_000)
+
     @staticmethod
-    def until_count(locator, count: int, timeout_ms: int = 30_000) -> None:
+    def until_count(locator, count: int, timeout_ms: int = 120_000) -> None:
         """Wait until there are so many of something."""
         from playwright.sync_api import expect
 

@@ -37,8 +37,7 @@ def drawing(running):
 
 def test_every_cell_runs(notebook):
     assert notebook.errors() == []
-    assert notebook.panel.locator(".workshop-predict").count() == 3
-    assert "Loading widget" not in notebook.panel.text_content()
+    notebook.widgets_drawn(predict=3)
     notebook.shot("06-all-run")
 
 

@@ -29,9 +29,7 @@ def panel(notebook):
 def test_every_cell_runs_and_widgets_are_alive(notebook):
     assert notebook.errors() == []
     assert "Not attempted" in notebook.cell("exercise-check").text_content()
-    assert notebook.panel.locator(".workshop-predict").count() == 2
-    assert notebook.panel.locator(".workshop-progress-panel").count() == 1
-    assert "Loading widget" not in notebook.panel.text_content()
+    notebook.widgets_drawn(**{"predict": 2, "progress-panel": 1})
     notebook.shot("00-all-run")
 
 

@@ -77,7 +77,7 @@ def kernel(tmp_path_factory):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(WORKSPACE_VARIABLE, str(tmp_path_factory.mktemp("workspace")))
-        run = run_notebooks(sorted(folder.glob("*.ipynb")), timeout_s=60, cwd=folder)
+        run = run_notebooks(sorted(folder.glob("*.ipynb")), timeout_s=300, cwd=folder)
     assert run.exit_code == 0, run.report
     cells = nbformat.read(run.folder / "00_frame.ipynb", as_version=4).cells
     return {int(cell.id[1:]): cell for cell in cells if re.fullmatch(r"c\d+", cell.id)}

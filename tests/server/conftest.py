@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +13,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tutorial_lib.server import serve
+from tutorial_lib.server import Server, serve
+
+ROUNDS = 5  # a client's thread may start late, where the machine is busy
 
 ECHO_MODEL = """
 import triton_python_backend_utils as pb_utils
@@ -68,6 +74,24 @@ def save_double(path: Path, **versions: int) -> Path:
         {"two": np.array(2.0, np.float32)},
         **versions,
     )
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.005)
+
+
+def rounds_until_together(server: Server, model: str, asked: Sequence, ask: Callable) -> Iterator[list]:
+    """The answers to clients that ask at the same time, again until some of them have shared a run of the model."""
+    for _ in range(ROUNDS):
+        before = server.statistics(model)["execution_count"]
+        with ThreadPoolExecutor(len(asked)) as pool:
+            yield list(pool.map(ask, asked))
+        if server.statistics(model)["execution_count"] - before < len(asked):
+            return
+    raise AssertionError("they never came together")
 
 
 @pytest.fixture(scope="session")

@@ -36,8 +36,8 @@ JUDGED = sorted(folder.name[:2] for folder in CASES.iterdir() if folder.name[:2]
 SERVED = ["01", "02", "04", "05", "06", "08", "10", "11", "13", "14", "16", "17", "19", "26", "32", "41", "44", "76"]
 # the clients whose answers the running server repeats, word for word
 ANSWERS = ["36", "46", "52", "53", "55", "56", "58"]
-# case → the model whose requests its client counts, and the count when all are counted
-COUNTED = {"04": ("sentence_emb", "inference_count 32 ")}
+# case → the model that a client has to be quick with, or whose requests it counts, and what it prints in good time
+COUNTED = {"04": ("sentence_emb", "inference_count 32 "), "46": ("running_sum", "id, second -> [2.0]")}
 ALL: tuple[Example, ...] = (*EXAMPLES, *NEIGHBOURS, *ENSEMBLES, *FUZZED)
 
 
@@ -141,9 +141,10 @@ def answers_as_declared(server, model: str) -> bool:
 
 
 def run_client(number: str, server) -> str:
-    """What a case's client prints; a model whose requests it counts is loaded anew before another try.
+    """What a case's client prints; where it was too quick or too slow, the model is loaded anew before another try.
 
-    Triton counts a request after it has answered it, so that a quick client may see one too few.
+    Triton counts a request after it has answered it, so that a quick client may see one too few; and a sequence ends
+    when its client keeps silent for long.
     """
     printed = _run_client(number, server)
     for _ in range(3):

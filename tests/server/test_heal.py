@@ -80,7 +80,7 @@ def test_a_killed_stub_is_reported_and_healed(server):
         load.wait_for(20, status=200)
         os.kill(instances(server, "one")[0].pid, signal.SIGKILL)
         load.wait_for(1, status=500)
-        health = server.health("one")
+        health = server.health("one", timeout_s=ANSWER_WITHIN_S)  # it stands in line behind the clients
         assert health.ready and not health.answers and "is not healthy" in health.detail
         healing = server.heal("one")
         assert healing and not healing.before and healing.dead == 1
@@ -98,6 +98,9 @@ def test_one_of_two_instances(server):
     """The other one answers the health check; every other request fails all the same."""
     killed, other = instances(server, "two")
     killed.kill()
+    deadline = time.monotonic() + ANSWER_WITHIN_S
+    while killed in instances(server, "two"):
+        assert time.monotonic() < deadline
     healing = server.heal("two")
     assert healing and healing.dead == 1 and healing.reloaded
     assert len(instances(server, "two")) == 2 and other not in instances(server, "two"), (

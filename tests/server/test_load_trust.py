@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,21 @@ SEED = 7  # the arrivals are the same in every run; only the machine varies
 SERVICE_S = 0.060  # long enough that a loaded machine's own delays, a few ms, stay a twentieth of it
 DURATION_S = 24
 ATTEMPTS = 4
+
+
+def tried_again(test):
+    """Where the machine stands still for a tenth of a second, a run says something about it: then another one."""
+
+    @functools.wraps(test)
+    def tried():
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return test()
+            except AssertionError:
+                continue
+        return test()
+
+    return tried
 
 
 def target(server):
@@ -69,6 +86,7 @@ def test_latency_rate_and_number_in_the_system_agree_with_the_formulas(load):
     assert rate_hz * low / 1000 < inside.mean() < rate_hz * high / 1000
 
 
+@tried_again
 def test_each_latency_is_that_of_the_queue_the_arrivals_make():
     """Sharper than a mean: request by request, against Lindley's recursion on the intended times."""
     result, _ = quiet_run(8, 0.6)
@@ -80,6 +98,7 @@ def test_each_latency_is_that_of_the_queue_the_arrivals_make():
     assert np.corrcoef(result.samples.latency_ms, expected)[0, 1] > 0.95
 
 
+@tried_again
 def test_users_who_never_pause_get_all_a_server_gives():
     """N users, one server: rate 1/D whatever the client does between, latency N·D."""
     service_s, users = 0.020, 4
@@ -92,6 +111,7 @@ def test_users_who_never_pause_get_all_a_server_gives():
     assert in_system == pytest.approx(users, rel=0.05)
 
 
+@tried_again
 def test_users_who_think_follow_littles_law():
     """N = X (W + Z), with Z the pause."""
     with KnownServer(0.001, servers=50) as server:
@@ -102,6 +122,7 @@ def test_users_who_think_follow_littles_law():
     assert set(result.samples.user) == set(range(40))
 
 
+@tried_again
 def test_a_stalled_server_is_charged_with_what_should_have_been_sent():
     """No coordinated omission: 20 requests a second into a server that takes 0.5 s for each."""
     with KnownServer(0.5) as server:

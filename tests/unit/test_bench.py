@@ -73,9 +73,9 @@ def test_the_generator_counts_whole_answers(address, path):
 
 
 def test_refusals_are_no_answers(address):
-    found = raw("flaky", address, NUMBERS, path="/flaky").measure(2, seconds=0.3, warm_up_s=0.0)
+    found = raw("flaky", address, NUMBERS, path="/flaky").measure(2, seconds=2, warm_up_s=0.0)
     assert found.errors > 0
-    assert 1.4 < found.rps * 0.3 / found.errors < 2.6  # two of three
+    assert 1.4 < found.rps * 2 / found.errors < 2.6  # two of three
 
 
 def test_a_wrong_answer_is_no_contestant(address):

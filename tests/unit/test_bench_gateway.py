@@ -31,7 +31,7 @@ def runs(monkeypatch):
 
 
 def test_targets_are_ratios_to_the_published_app(runs):
-    result = gateway._measured({name: name for name in RPS}, 3, lambda _: None)
+    result = gateway._measured({name: name for name in RPS}, lambda: 1400.0, 3, lambda _: None)
     ours, p95, http, grpc = result.targets
     assert (ours.value, ours.target, ours.met) == (3.5, 3, True)
     assert (p95.value, p95.target, p95.met) == (8.0, 5, True)
@@ -41,9 +41,16 @@ def test_targets_are_ratios_to_the_published_app(runs):
 
 
 def test_arrivals_are_at_a_share_of_the_apps_own_maximum_and_the_kinder_app_is_told(runs):
-    result = gateway._measured({name: name for name in RPS}, 1, lambda _: None)
+    result = gateway._measured({name: name for name in RPS}, lambda: 1400.0, 1, lambda _: None)
     assert {plan for _, plan in runs if isinstance(plan, Poisson)} == {Poisson(80.0)}
-    assert "2.9 times the requests/s, p95 6.0 times lower" in result.notes[-1]
+    assert "2.9 times the requests/s, p95 6.0 times lower" in result.notes[-2]
+
+
+def test_what_is_asked_is_set_against_what_no_server_can_pass(runs):
+    result = gateway._measured({name: name for name in RPS}, lambda: 1400.0, 2, lambda _: None)
+    assert "1400 pictures/s (1400 … 1400), 14.0 times the naive app" in result.notes[-1]
+    assert "are 50% of that; it gave 64% over HTTP and 46% over gRPC" in result.notes[-1]
+    assert result.raw["in_process_images_per_s"] == [1400.0, 1400.0]
 
 
 def test_arrivals_follow_a_machine_that_drifts(runs, monkeypatch):
@@ -51,11 +58,11 @@ def test_arrivals_follow_a_machine_that_drifts(runs, monkeypatch):
         if what == "saturation: round 2 of 2":
             monkeypatch.setitem(RPS, gateway.NAIVE, 50.0)
 
-    gateway._measured({name: name for name in RPS}, 2, say)
+    gateway._measured({name: name for name in RPS}, lambda: 1400.0, 2, say)
     assert {plan for _, plan in runs if isinstance(plan, Poisson)} == {Poisson(40.0)}
 
 
 def test_every_other_round_goes_backwards(runs):
-    gateway._measured({name: name for name in RPS}, 2, lambda _: None)
+    gateway._measured({name: name for name in RPS}, lambda: 1400.0, 2, lambda _: None)
     first = [target for target, plan in runs if plan == 16]
     assert first == [*RPS, *reversed(RPS), gateway.NAIVE, gateway.NAIVE]

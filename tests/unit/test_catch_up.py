@@ -3,7 +3,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import shutil
-import time
+import timeit
 
 import onnx
 import pytest
@@ -78,9 +78,7 @@ def test_the_second_time_is_quick_and_changes_nothing(space, capsys):
     catch_up("06", progress=False)
     before = {path: path.stat().st_mtime_ns for path in space.root.rglob("*") if path.name != "catch_up.lock"}
     capsys.readouterr()
-    started = time.perf_counter()
-    catch_up("06")
-    assert time.perf_counter() - started < 0.05
+    assert min(timeit.repeat(lambda: catch_up("06"), number=1, repeat=5)) < 0.05
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert capsys.readouterr().err == ""  # no bar for nothing
 
@@ -130,7 +128,7 @@ def _hold_lock(root, ready, release):
 
     with locked(Workspace(root)):
         ready.set()
-        release.wait(30)
+        release.wait(300)
 
 
 def test_two_at_once_wait_for_each_other_and_a_killed_one_holds_nothing(space):
@@ -139,12 +137,12 @@ def test_two_at_once_wait_for_each_other_and_a_killed_one_holds_nothing(space):
     holder = context.Process(target=_hold_lock, args=(space.root, ready, release))
     waiter = context.Process(target=catch_up, args=("01",), kwargs={"progress": False})
     holder.start()
-    assert ready.wait(30)
+    assert ready.wait(120)
     waiter.start()
     waiter.join(3)
     assert waiter.is_alive()  # it would have ended long ago
     holder.kill()
-    waiter.join(30)
+    waiter.join(120)
     assert waiter.exitcode == 0
     holder.join(10)
 

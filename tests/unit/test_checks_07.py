@@ -86,6 +86,13 @@ def test_a_choice_that_fails_on_an_empty_table_is_refused():
         check_choose(run(WRONG["check_choose"][2][0])["choose"])
 
 
+def test_one_stall_of_the_machine_does_not_refuse_a_right_setting(server, monkeypatch, capsys):
+    found = iter([server.found | {"p95_ms": 200.0}, server.found])
+    monkeypatch.setattr(checks_07, "measure_load", lambda *_, **__: next(found))
+    check_setting({"instances": 1}, server, CONFIG, None)
+    assert "p95 40 ms" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("found", "told"),
     [

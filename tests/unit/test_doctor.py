@@ -45,7 +45,7 @@ def test_this_machine_can_run_the_course():
     assert report.ok, repr(report)
     assert len(report.results) == len(CHECKS)
     assert len({result.name for result in report.results}) == len(CHECKS)
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 60
     found = {result.name: result.found for result in report.results}
     assert importlib.metadata.version("numpy") in found["numpy"]
 

@@ -54,7 +54,7 @@ def test_what_was_under_way_when_it_went_is_no_further_attempt():
 def test_a_further_failure_after_the_limit_ends_it(between):
     """Silence is no answer: it does not say that the server is back."""
     engine = ran([0.0, 0.1, 0.4, 20.0], [GONE, between, GONE], give_up_s=0.2, duration_s=21.0)
-    assert "the server has been gone for 0." in engine.ended_early
+    assert "the server has been gone for " in engine.ended_early
     assert engine.status[3] == UNSENT and math.isnan(engine.sent[3])
 
 

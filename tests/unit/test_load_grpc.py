@@ -72,13 +72,13 @@ def serving(*options):
 
 def run(address, name="echoes", *, floats=64, streaming=False, **options):
     target = GrpcTarget(address, name, {"x": np.arange(floats, dtype=np.float32)[None]}, streaming=streaming)
-    return run_load(target, warm_up_s=0, progress=False, **options)
+    return run_load(target, warm_up_s=0, progress=False, **{"duration_s": 60} | options)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_what_arrives_is_what_was_prepared(streaming):
     with serving() as (model, address, _):
-        result = run(address, streaming=streaming, arrivals=Every(0.02), duration_s=0.6)
+        result = run(address, streaming=streaming, arrivals=Every(0.02), limit=30)
     assert result.answered == len(model.seen) == 30
     first = model.seen[0]
     assert (first.model_name, first.inputs[0].name, first.inputs[0].datatype) == ("echoes", "x", "FP32")
@@ -99,23 +99,23 @@ def test_messages_larger_than_frames_and_windows(streaming):
 
 def test_a_refused_message_is_an_error_with_grpcs_words():
     with serving(("grpc.max_receive_message_length", 1000)) as (_, address, _):
-        result = run(address, floats=100_000, arrivals=Every(0.1), duration_s=0.3)
+        result = run(address, floats=100_000, arrivals=Every(0.1), limit=3)
     assert result.errors == 3
     assert next(iter(result.error_messages)).startswith("RESOURCE_EXHAUSTED: ")
 
 
 def test_status_and_message_are_read_from_the_trailers():
     with serving() as (_, address, _):
-        result = run(address, "refuses", arrivals=Every(0.05), duration_s=0.5)
+        result = run(address, "refuses", arrivals=Every(0.05), limit=10)
     assert result.error_messages == {"INVALID_ARGUMENT: 100 % wrong: größer than allowed": 10}
 
 
 def test_calls_that_hang_time_out_and_are_cancelled():
     with serving() as (model, address, _):
-        result = run(address, "hangs", arrivals=Every(0.1), duration_s=0.5, timeout_s=0.3)
+        result = run(address, "hangs", arrivals=Every(0.1), limit=5, timeout_s=0.3)
         assert (result.timeouts, result.errors, result.lost) == (5, 0, 0)
         model.release.set()
-        assert run(address, arrivals=Every(0.1), duration_s=0.3).answered == 3
+        assert run(address, arrivals=Every(0.1), limit=3).answered == 3
 
 
 def test_few_streams_at_a_time_make_requests_wait():
@@ -129,13 +129,13 @@ def test_few_streams_at_a_time_make_requests_wait():
 @pytest.mark.parametrize("name", ["refuses", "refuses without id"])
 def test_errors_inside_a_stream(name):
     with serving() as (_, address, _):
-        result = run(address, name, streaming=True, arrivals=Every(0.05), duration_s=0.5)
+        result = run(address, name, streaming=True, arrivals=Every(0.05), limit=10)
     assert result.error_messages == {"wrong": 10} and result.lost == 0
 
 
 def test_a_stream_that_is_ended_is_opened_again():
     with serving() as (model, address, _):
-        result = run(address, "aborts", streaming=True, arrivals=Every(0.1), duration_s=0.5)
+        result = run(address, "aborts", streaming=True, arrivals=Every(0.1), limit=5)
     assert result.error_messages == {"RESOURCE_EXHAUSTED: enough": 5} and len(model.seen) == 5
 
 
@@ -157,12 +157,12 @@ def test_a_server_that_goes_and_comes_back(streaming):
 
         thread = threading.Thread(target=restart)
         thread.start()
-        result = run(address, streaming=streaming, arrivals=Every(0.02), duration_s=4, give_up_s=None)
+        result = run(address, streaming=streaming, arrivals=Every(0.02), limit=200, give_up_s=None)
         thread.join()
         back[0].stop(0).wait()
     assert result.lost == 0 and result.answered + result.errors == 200
-    # it was away for a moment only; connecting again takes 50 ms, 100 ms, …
-    assert result.answered > 100 and result.samples.status[-1] == 0
+    # it was away for a moment only; connecting again takes 50 ms, 100 ms, … 1 s
+    assert result.answered > 20 and result.samples.status[-1] == 0
 
 
 def test_prepared_headers_leave_no_trace_in_the_peers_table():
@@ -179,4 +179,4 @@ def test_the_ceiling_is_measured():
     """That it is high enough is the bench's business; here it is that nothing fails."""
     for protocol in ("grpc", "http"):
         result = generator_ceiling(protocol, duration_s=1)
-        assert result.answered > 500 and result.errors == result.lost == 0
+        assert result.answered > 0 and result.errors == result.lost == 0

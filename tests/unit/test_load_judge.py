@@ -134,6 +134,20 @@ def test_what_triton_counted_in_the_window(monkeypatch):
     assert counts.since(0.2).requests == 40
 
 
+def test_the_last_look_waits_for_what_triton_counts_after_its_answer(monkeypatch):
+    class Late(FakeControl):
+        def statistics(self, model):
+            found = super().statistics(model)
+            self.looks = {1: 1, 2: 3, 4: 4}.get(self.looks, 4)  # counts of 10, 20, 40, 50, and no more
+            return found
+
+    monkeypatch.setattr(watch, "Control", Late)
+    target = GrpcTarget("127.0.0.1:1", "m", {"x": [1.0]}, http_url="http://127.0.0.1:1")
+    with watch.ServerCounts(target) as counts:
+        counts.last_look(1.0)
+    assert counts.since(0.0).requests == 40 and counts.since(1.0).requests == 40
+
+
 def test_without_anybody_to_ask_nothing_is_counted():
     for target in (EndpointTarget("http://127.0.0.1:1/"), GrpcTarget("127.0.0.1:1", "m", {"x": [1.0]})):
         with watch.ServerCounts(target) as counts:

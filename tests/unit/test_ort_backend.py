@@ -112,7 +112,7 @@ def test_a_number_is_read_as_c_reads_one(backend):
         number({"n": "many"}, "n")
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ir=st.integers(3, 12), opset=st.integers(7, 25), extra=st.integers(1, 300))
 def test_stamped_versions_are_those_the_onnx_package_reads(backend, tmp_path, ir, opset, extra):
     path = save_double(tmp_path / "model.onnx", ir=ir, opset=opset)
@@ -123,7 +123,9 @@ def test_stamped_versions_are_those_the_onnx_package_reads(backend, tmp_path, ir
     assert backend.ort_file.stamped_versions(path) == (ir, {"": opset, "ai.onnx.ml": extra})
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(content=st.binary(max_size=200), cut=st.integers(0, 400))
 def test_stamped_versions_of_no_onnx_file(backend, tmp_path, content, cut):
     """Whatever the bytes, there is an answer; a cut file has no versions."""

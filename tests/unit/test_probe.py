@@ -140,9 +140,9 @@ def test_a_graph_that_runs_for_ever_is_ended(tmp_path):
     path = one_to_one(
         tmp_path / "m.onnx", node("Loop", ["", "yes", "x"], ["y"], body=inner), weights={"yes": np.array(True)}
     )
-    found = probe_onnx(path, timeout_s=3)
+    found = probe_onnx(path, timeout_s=15)
     assert not found.batched
-    assert "longer than 3 s" in found.reason
+    assert "longer than 15 s" in found.reason
 
 
 def test_a_graph_that_takes_all_memory_is_ended(tmp_path):

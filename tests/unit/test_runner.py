@@ -18,7 +18,7 @@ from tutorial_lib.course.catch_up import locked
 from tutorial_lib.errors import NotebookError
 from tutorial_lib.paths import CHECKOUT, Workspace
 from tutorial_lib.runner import folders, page
-from tutorial_lib.runner.clean import carry_out, plan
+from tutorial_lib.runner.clean import _size_mib, carry_out, plan
 from tutorial_lib.runner.environment import run_environment
 from tutorial_lib.runner.notebook import Outcome, _Child
 from tutorial_lib.runner.parameters import check_parameters
@@ -368,3 +368,17 @@ def test_a_child_that_is_gone_may_be_killed_again_and_its_kernel_be_gone_too(tmp
     child._buffer = json.dumps({"event": "kernel", "pid": gone}).encode() + b"\n"
     assert child.events(wait_s=5) == [{"event": "kernel", "pid": gone}] and child._kernel is None
     child.finish()
+
+
+def test_a_file_that_goes_while_sizes_are_added_up_counts_nothing(tmp_path, monkeypatch):
+    (tmp_path / "stays").write_bytes(bytes(2**20))
+    (tmp_path / "goes").touch()
+    walk = os.walk
+
+    def meanwhile(folder):
+        for found in walk(folder):
+            (tmp_path / "goes").unlink()
+            yield found
+
+    monkeypatch.setattr(os, "walk", meanwhile)
+    assert _size_mib(tmp_path) == 1

@@ -46,7 +46,7 @@ class Checkout:
     def run(self, *arguments: str, script: Path | None = None, **settings: str) -> subprocess.CompletedProcess:
         environment = {"PATH": f"{self.root / 'bin'}:/usr/bin:/bin", "HOME": str(self.root)}
         command = [str(script or self.root / "workshop"), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, env=environment | settings, cwd="/", timeout=20)
+        return subprocess.run(command, capture_output=True, text=True, env=environment | settings, cwd="/", timeout=120)
 
     @property
     def calls(self) -> list[str]:

@@ -16,6 +16,7 @@ from tutorial_lib.simulate import Batching, Service, simulate
 from tutorial_lib.tuning import load_config, loaded_back, measure_load, with_settings
 
 RATE_HZ, DURATION_S = 150, 2.0
+ATTEMPTS = 3  # a machine that is busy with something else makes a right setting look slow now and then
 MEAN_BATCH, P95_LIMIT_MS = 2.0, 80.0
 FIXED_MS = 20  # one at a time that is 49 requests/s, a third of what comes
 
@@ -94,17 +95,22 @@ def check_setting(setting: Mapping[str, object], server: Server, config: ModelCo
             load_config(server, changed)
         except ModelLoadError as error:
             raise wrong(repr(setting), "settings that load", error.problem) from error
-        # its first runs fill caches; they are no part of the load
-        found = measure_load(
-            server, config.name, target, arrivals=Poisson(RATE_HZ), duration_s=DURATION_S, warm_up_s=0.3, timeout_s=5
-        )
+        for _ in range(ATTEMPTS):
+            # its first runs fill caches; they are no part of the load
+            found = measure_load(
+                server, config.name, target,
+                arrivals=Poisson(RATE_HZ), duration_s=DURATION_S, warm_up_s=0.3, timeout_s=5,
+            )  # fmt: skip
+            in_time = found["p95_ms"] <= P95_LIMIT_MS and not found["errors"]  # nan where nothing was answered
+            if in_time or found["mean_batch"] <= MEAN_BATCH:
+                break
     yours = f"mean batch {found['mean_batch']}, p95 {found['p95_ms']:.0f} ms"
     expected = f"mean batch above {MEAN_BATCH:g}, p95 of at most {P95_LIMIT_MS:g} ms, at {RATE_HZ} requests/s"
     if found["mean_batch"] <= MEAN_BATCH:
         raise wrong(
             yours, expected, "most requests ran alone: is dynamic batching on, or do instances take them one by one?"
         )
-    if not found["p95_ms"] <= P95_LIMIT_MS or found["errors"]:  # nan where nothing was answered
+    if not in_time:
         raise wrong(yours, expected, "the batches are there, but a request waits too long for its batch.")
     return f"measured just now: {yours}."
 

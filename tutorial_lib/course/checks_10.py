@@ -17,6 +17,7 @@ from tutorial_lib.course.checks import exercise, wrong
 from tutorial_lib.load import LoadResult
 
 CALLS = 4
+ATTEMPTS = 3  # a machine that is busy with something else makes a right handler look slow now and then
 
 
 @exercise(
@@ -48,7 +49,10 @@ def check_handler(handler: Callable[[float], Any], run_model: Callable[[float], 
     replaced = {name: value for name, value in names.items() if value is run_model}
     names.update(dict.fromkeys(replaced, stand_in))
     try:
-        answers, gap_s, seconds = _watched(handler, model_s)
+        for _ in range(ATTEMPTS):
+            answers, gap_s, seconds = _watched(handler, model_s)
+            if gap_s <= 0.75 * model_s and seconds <= 0.75 * CALLS * model_s:
+                break
     finally:
         names.update(replaced)
     expected = [run_model(float(number)) + (0.5 if replaced else 0.0) for number in range(CALLS)]

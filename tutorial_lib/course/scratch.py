@@ -89,10 +89,18 @@ def put_models(repository: Path, subject: Subject, inject: Callable[[Path], None
 def contents(folder: Path) -> dict[str, str]:
     """Every file below with its hash; JupyterLab's checkpoints, other hidden files and Python's caches are left out."""
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        str(path.relative_to(folder)): _hash(path)
         for path in sorted(folder.rglob("*"))
         if not any(part.startswith((".", "__pycache__")) for part in path.relative_to(folder).parts)
     }
+
+
+def _hash(path: Path) -> str:
+    """Empty for what is no file, or none any more: an editor may be saving it."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    except FileNotFoundError:
+        return ""
 
 
 def _remove_all(owner: int) -> None:

@@ -160,7 +160,7 @@ def _follow(generator: Generator, duration_s: float, counts: ServerCounts, usage
     with _interrupts(generator.stop) as interrupted, _Bar(duration_s, shown=bar) as shown:
         for event in generator.events():
             if isinstance(event, Outcome):
-                counts.look(time.perf_counter() - began)
+                counts.last_look(time.perf_counter() - began)
                 return _Followed(event, interrupted(), np.array(ticks).reshape(-1, 3))
             if event:
                 ticks.append((event["t_s"], event["cpu_s"], event["waited_s"]))

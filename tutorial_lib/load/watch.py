@@ -14,6 +14,7 @@ from tutorial_lib.load.shares import ServerShare
 from tutorial_lib.load.target import Target
 from tutorial_lib.server.control import Control
 
+LAST_LOOKS = 10  # others may be asking the same model
 _PARTS = ("queue", "compute_input", "compute_infer", "compute_output")
 
 
@@ -49,6 +50,15 @@ class ServerCounts:
             self._seen.append((t_s, entries[-1]))
         except (ServerError, LookupError):  # gone, or the model is: the run itself tells
             self._failed_s = t_s
+
+    def last_look(self, t_s: float) -> None:
+        """Read them until nothing changes any more: Triton counts a request after it has answered it."""
+        earlier = len(self._seen)
+        for _ in range(LAST_LOOKS):
+            self.look(t_s)
+            if len(self._seen) < 2 or self._seen[-1][1] == self._seen[-2][1]:
+                break
+        del self._seen[earlier:-1]
 
     def since(self, begin_s: float) -> ServerShare | None:
         """What was counted from the look nearest to `begin_s` to the last one."""

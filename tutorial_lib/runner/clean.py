@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,12 +71,15 @@ def carry_out(wanted: Plan, home: Workspace) -> None:
         SetupError: something could not be removed.
     """
     for path, _ in wanted.remove:
-        try:
-            shutil.rmtree(path)
-        except OSError as error:
-            raise SetupError(
-                f"folder {path}: could not be removed: {error.strerror}.", action="Remove it by hand."
-            ) from error
+        while path.exists():
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                continue  # somebody else has removed a part of it
+            except OSError as error:
+                raise SetupError(
+                    f"folder {path}: could not be removed: {error.strerror}.", action="Remove it by hand."
+                ) from error
     latest = home.runs / "latest"
     if latest.is_symlink() and not latest.exists():
         latest.unlink()
@@ -87,7 +92,13 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _size_mib(folder: Path) -> float:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir()) / 2**20
+    """What is in a folder, which others may be writing to: files that go meanwhile count nothing."""
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                size += os.lstat(os.path.join(place, name)).st_size
+    return size / 2**20
 
 
 def _catching_up(home: Workspace) -> bool:

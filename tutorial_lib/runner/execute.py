@@ -34,7 +34,7 @@ from tutorial_lib.runner.parameters import check_parameters
 PR_SET_CHILD_SUBREAPER = 36  # Source: prctl(2)
 INTERRUPT_S = 4.0  # for a cell to end after an interrupt, before its kernel is killed
 FINISH_S = 12.0  # for an interrupted notebook to shut its kernel down, server included
-LEAVE_S = 12.0  # for processes that watch their owner (the server's supervisor) to end by themselves
+LEAVE_S = 20.0  # for processes that watch their owner (the server's supervisor) to end by themselves
 
 
 class Execution:

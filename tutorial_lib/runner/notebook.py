@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-END_S = 40.0  # for a child told to stop: more than all the graces it grants add up to
+END_S = 60.0  # for a child told to stop: more than all the graces it grants add up to
 
 
 @dataclass(frozen=True)

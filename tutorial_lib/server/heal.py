@@ -63,9 +63,12 @@ def heal(server: Server, model: str, *, timeout_s: float = 5.0) -> Healing:
     server.unload(model)
     server.load(model)
     # once a dead instance has been asked, Triton never finishes the unload and keeps the living ones for ever
-    for process in psutil.wait_procs(old, timeout=GRACE_S)[1]:
+    for process in (late := psutil.wait_procs(old, timeout=GRACE_S)[1]):
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    deadline = time.monotonic() + GRACE_S
+    while set(late) & set(instances(server, model)) and time.monotonic() < deadline:
+        time.sleep(0.01)
     after = server.health(model, timeout_s=timeout_s)
     return Healing(model, before, max(dead, 1), True, after, time.monotonic() - started)
 

@@ -30,7 +30,7 @@ def repository(request, tmp_path_factory) -> Path:
 def server(repository) -> Server:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # many rows are not to load
-        server = serve(repository, startup_timeout_s=300)
+        server = serve(repository, startup_timeout_s=900)
     with server:
         yield server
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import queue
 import re
 import threading
-import time
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -19,6 +17,7 @@ from onnx import TensorProto
 from tests.server.conformance.channels import ask
 from tests.server.conformance.row import Make, double, entry, graph, io, node, numbers, same, text
 from tests.server.conformance.rows import BY_NAME
+from tests.server.conftest import wait_until
 from tutorial_lib.server import Server, serve
 from tutorial_lib.server.heal import instances
 
@@ -26,6 +25,7 @@ FLOAT, BOOL, STRING = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.STRING
 ONE = "instance_group [ { count: 1 kind: KIND_CPU } ]"
 DELAY = f"max_batch_size: 8 dynamic_batching {{ max_queue_delay_microseconds: 300000 }} {ONE}"
 SIDE = 600
+ATTEMPTS = 3
 
 
 def products(count: int = 40) -> Make:
@@ -62,9 +62,9 @@ MODELS = {
     "pair": (double(["n", 3]), "instance_group [ { count: 2 kind: KIND_CPU } ]"),
     "patient": (
         double(["n", 3]),
-        f"max_batch_size: 8 dynamic_batching {{ max_queue_delay_microseconds: 3000000 }} {ONE}",
+        f"max_batch_size: 8 dynamic_batching {{ max_queue_delay_microseconds: 10000000 }} {ONE}",
     ),
-    "slow": (products(), f"max_batch_size: 1 dynamic_batching {{ }} {ONE} {THREADS}"),
+    "slow": (products(160), f"max_batch_size: 1 dynamic_batching {{ }} {ONE} {THREADS}"),
     "limited_a": (products(), f"max_batch_size: 1 {limited(1)} {THREADS}"),
     "limited_b": (products(), f"max_batch_size: 1 {limited(1)} {THREADS}"),
     "limited_too_much": (double(["n", 3]), limited(9)),
@@ -182,12 +182,17 @@ def test_instances_are_processes_of_their_own(server):
 
 def test_the_rate_limiter_lets_one_of_two_models_run(server):
     x = {"x": np.ones((1, SIDE, SIDE), np.float32)}
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda name: ask(server, name, x, ("y",), channel="grpc"), ("limited_a", "limited_b")))
-    assert all(np.array_equal(item["y"], x["x"]) for item in found)
-    spent = [server.statistics(name)["inference_stats"] for name in ("limited_a", "limited_b")]
-    waited = max(item["queue"]["ns"] for item in spent)
-    assert waited > 0.5 * min(item["compute_infer"]["ns"] for item in spent), "they ran side by side"
+    for number in range(1, ATTEMPTS + 1):  # the second may be late, when the first is done
+        with ThreadPoolExecutor(2) as pool:
+            found = list(
+                pool.map(lambda name: ask(server, name, x, ("y",), channel="grpc"), ("limited_a", "limited_b"))
+            )
+        assert all(np.array_equal(item["y"], x["x"]) for item in found)
+        spent = [server.statistics(name)["inference_stats"] for name in ("limited_a", "limited_b")]
+        waited = max(item["queue"]["ns"] for item in spent)
+        if waited > 0.5 * min(item["compute_infer"]["ns"] for item in spent) / number:
+            return
+    raise AssertionError("they ran side by side")
 
 
 def test_the_rate_limiter_refuses_what_can_never_run(server):
@@ -195,18 +200,11 @@ def test_the_rate_limiter_refuses_what_can_never_run(server):
     assert entry["state"] == "UNAVAILABLE" and "which will prevent scheduling" in entry["reason"]
 
 
-def pending(server: Server, model: str) -> int:
+def pending(metrics: httpx.Client, server: Server, model: str) -> int:
     """Requests in the model's queue."""
-    text = httpx.get(server.metrics_url, trust_env=False).text
+    text = metrics.get(server.metrics_url).text
     found = re.search(rf'^nv_inference_pending_request_count{{model="{model}",version="1"}} (\d+)', text, re.M)
     return int(found[1]) if found else 0
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.005)
 
 
 def cancelled(server: Server, model: str, shape: tuple[int, ...], *, sent: int, waiting: int, cancel: int) -> list[str]:
@@ -214,9 +212,9 @@ def cancelled(server: Server, model: str, shape: tuple[int, ...], *, sent: int, 
     tensor = grpc.InferInput("x", list(shape), "FP32")
     tensor.set_data_from_numpy(np.ones(shape, np.float32))
     told: queue.Queue[str] = queue.Queue()
-    with grpc.InferenceServerClient(server.grpc_address) as client:
+    with grpc.InferenceServerClient(server.grpc_address) as client, httpx.Client(trust_env=False) as metrics:
         calls = [client.async_infer(model, [tensor], lambda result, error: told.put(str(error))) for _ in range(sent)]
-        wait_until(lambda: pending(server, model) == waiting)
+        wait_until(lambda: pending(metrics, server, model) == waiting)
         for call in calls[:cancel]:
             call.cancel()
         return [told.get(timeout=60) for _ in calls]
@@ -225,6 +223,7 @@ def cancelled(server: Server, model: str, shape: tuple[int, ...], *, sent: int, 
 def test_a_request_cancelled_while_its_batch_is_collected_is_not_computed(server):
     told = cancelled(server, "patient", (1, 3), sent=3, waiting=3, cancel=2)
     assert sum("ancelled" in error for error in told) == 2 and told.count("None") == 1
+    wait_until(lambda: server.statistics("patient")["execution_count"])  # counted after all else
     assert server.statistics("patient")["inference_count"] == 1
 
 
@@ -234,6 +233,7 @@ def test_a_request_handed_to_an_instance_is_computed_even_when_cancelled(server)
     # what still waited comes before this one
     x = np.ones((1, SIDE, SIDE), np.float32)
     assert np.array_equal(ask(server, "slow", {"x": x}, ("y",), channel="grpc")["y"], x)
+    wait_until(lambda: server.statistics("slow")["execution_count"] >= 4)
     assert server.statistics("slow")["inference_count"] == 4
 
 
