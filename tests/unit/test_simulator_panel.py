@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tutorial_lib.errors import LoadError
 from tutorial_lib.simulate import Batching, Service
 from tutorial_lib.widgets import simulator_panel
 
@@ -47,7 +48,13 @@ def test_more_than_can_be_served_is_said(panel):
     assert "the queue grows" in panel.html()
 
 
-@pytest.mark.parametrize("rate", [0, -1, 1e6, float("nan")])
+@pytest.mark.parametrize("rate", [0, -1, 1e6, float("nan"), "100", None])
 def test_a_rate_that_cannot_be(rate):
-    with pytest.raises(ValueError, match="rate_hz: found"):
+    with pytest.raises(LoadError, match="rate_hz: found"):
         simulator_panel(Service(5), rate_hz=rate)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 0.5, "7"])
+def test_a_seed_that_cannot_be(seed):
+    with pytest.raises(LoadError, match="seed: found"):
+        simulator_panel(Service(5), seed=seed)

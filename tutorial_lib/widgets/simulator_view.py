@@ -8,6 +8,7 @@ import io
 import ipywidgets
 import numpy as np
 
+from tutorial_lib.load.checks import number, seeded
 from tutorial_lib.simulate import Batching, Service, simulate
 from tutorial_lib.timeline.timeline import Timeline
 from tutorial_lib.widgets import markup
@@ -32,10 +33,9 @@ class SimulatorPanel(Panel):
 
     def __init__(self, service: Service, batching: Batching, *, rate_hz: float, seed: int = 0) -> None:
         super().__init__()
-        if not 1 <= rate_hz <= 5000:
-            raise ValueError(f"rate_hz: found {rate_hz:g}, expected 1 to 5000.")
-        self.service, self.batching, self.rate_hz = service, batching, rate_hz
-        self._gaps = np.random.default_rng(seed).exponential(1.0, REQUESTS)
+        self.service, self.batching = service, batching
+        self.rate_hz = number("rate_hz", rate_hz, low=1, high=5000, open_low=False)
+        self._gaps = seeded(seed).exponential(1.0, REQUESTS)
         self._picture = ""
 
     def choose(
@@ -120,7 +120,7 @@ def simulator_panel(
         seed: of the arrivals.
 
     Raises:
-        ValueError: the rate is out of range.
+        LoadError: the rate or the seed is out of range.
     """
     return SimulatorPanel(service, batching or Batching(), rate_hz=rate_hz, seed=seed)
 
