@@ -72,3 +72,9 @@ def test_the_report_that_comes_with_the_course_is_of_five_minutes_without_a_loss
     assert kept.keys() == five_minutes.summary_of(result(), load_average=0.0).keys()
     assert kept["duration_s"] >= five_minutes.FULL_S and kept["plan"].startswith("300 users")
     assert kept["sent"] > 300 * 100 and (kept["lost"], kept["unsent"]) == (0, 0)
+
+
+def test_a_run_without_an_answer_is_not_kept(space):
+    with pytest.raises(NotebookError, match="found no answer"):
+        five_minutes.keep_five_minutes(result(lost=2998), space)
+    assert not (space.root / five_minutes.NAME).exists()

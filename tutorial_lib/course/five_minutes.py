@@ -57,12 +57,17 @@ def keep_five_minutes(result: LoadResult, space: Workspace) -> Path:
     """Write the report of a run into the workspace.
 
     Raises:
-        NotebookError: it is no test of five minutes.
+        NotebookError: it is no test of five minutes, or nothing was answered.
     """
     if result.duration_s < FULL_S:
         raise NotebookError(
             f"300 users: found a run of {result.duration_s:.0f} s, expected five minutes.",
             action='Set MODE = "full" and run it to its end.',
+        )
+    if not result.answered:
+        raise NotebookError(
+            "300 users: found no answer in five minutes, expected some.",
+            action="Ask the gateway's /health/ready what is wrong, and run it again.",
         )
     path = space.root / NAME
     kept = summary_of(result, load_average=round(os.getloadavg()[1], 1))  # of the last five minutes
