@@ -85,10 +85,18 @@ def wait_until(condition: Callable[[], object], timeout_s: float = 60.0) -> None
 
 def rounds_until_together(server: Server, model: str, asked: Sequence, ask: Callable) -> Iterator[list]:
     """The answers to clients that ask at the same time, again until some of them have shared a run of the model."""
-    for _ in range(ROUNDS):
+
+    def counted() -> int:
+        found = server.statistics(model)["inference_stats"]
+        return found["success"]["count"] + found["fail"]["count"]
+
+    earlier = counted()
+    for number in range(1, ROUNDS + 1):
         before = server.statistics(model)["execution_count"]
         with ThreadPoolExecutor(len(asked)) as pool:
             yield list(pool.map(ask, asked))
+        # Triton counts after it has answered
+        wait_until(lambda: counted() - earlier >= number * len(asked))  # noqa: B023
         if server.statistics(model)["execution_count"] - before < len(asked):
             return
     raise AssertionError("they never came together")

@@ -68,7 +68,7 @@ def family(process: subprocess.Popen, word: str) -> list[psutil.Process]:
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_server_that_is_loading(tmp_path, start, number, expected):
     repository = write_echo(tmp_path / "models")
-    (repository / "echo" / "1" / "model.py").write_text("import threading\nthreading.Event().wait(60)\n" + ECHO_MODEL)
+    (repository / "echo" / "1" / "model.py").write_text("import threading\nthreading.Event().wait(600)\n" + ECHO_MODEL)
     process = start("serve", str(repository))
     below = wait_for(lambda: family(process, "triton_python_backend_stub"))
     assert below, "it never came to loading the model"

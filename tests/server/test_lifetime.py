@@ -48,9 +48,9 @@ if end == "segfault":
     ctypes.string_at(0)
 if end == "fork":  # a child that outlives us and holds every inheritable and forked descriptor
     if os.fork() == 0:
-        threading.Event().wait(60)
+        threading.Event().wait(600)
     os._exit(0)
-threading.Event().wait(120)
+threading.Event().wait(600)
 """
 
 

@@ -49,9 +49,12 @@ def test_more_than_can_be_served_is_said(panel):
 
 
 @pytest.mark.parametrize("rate", [0, -1, 1e6, float("nan"), "100", None])
-def test_a_rate_that_cannot_be(rate):
+def test_a_rate_that_cannot_be(rate, panel):
     with pytest.raises(LoadError, match="rate_hz: found"):
         simulator_panel(Service(5), rate_hz=rate)
+    if rate is not None:  # which leaves it as it is
+        with pytest.raises(LoadError, match="rate_hz: found"):
+            panel.choose(rate_hz=rate)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 0.5, "7"])

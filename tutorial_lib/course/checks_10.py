@@ -51,6 +51,8 @@ def check_handler(handler: Callable[[float], Any], run_model: Callable[[float], 
     try:
         for _ in range(ATTEMPTS):
             answers, gap_s, seconds = _watched(handler, model_s)
+            if any(inspect.isawaitable(answer) for answer in answers):
+                break
             if gap_s <= 0.75 * model_s and seconds <= 0.75 * CALLS * model_s:
                 break
     finally:

@@ -56,7 +56,8 @@ class ServerCounts:
         earlier = len(self._seen)
         for _ in range(LAST_LOOKS):
             self.look(t_s)
-            if len(self._seen) < 2 or self._seen[-1][1] == self._seen[-2][1]:
+            fresh = self._seen[earlier:]
+            if not fresh or (len(fresh) > 1 and fresh[-1][1] == fresh[-2][1]):
                 break
         del self._seen[earlier:-1]
 

@@ -18,6 +18,7 @@ from tutorial_lib.runner.folders import ended_runs, is_running
 from tutorial_lib.server.plain_path import names_inside
 
 LEFTOVERS = ("logs", "records", "lab", "cache", "break_it")
+TRIES = 100  # to remove a folder that others are removing files from
 MADE = ("model_repository", "checkpoints", "exports", "solved", "backups")
 
 
@@ -71,12 +72,15 @@ def carry_out(wanted: Plan, home: Workspace) -> None:
         SetupError: something could not be removed.
     """
     for path, _ in wanted.remove:
-        while path.exists():
+        for tries_left in reversed(range(TRIES)):
             try:
                 shutil.rmtree(path)
-            except FileNotFoundError:
-                continue  # somebody else has removed a part of it
+                break
             except OSError as error:
+                if isinstance(error, FileNotFoundError) and not path.exists():
+                    break
+                if isinstance(error, FileNotFoundError) and tries_left:
+                    continue  # somebody else has removed a part of it
                 raise SetupError(
                     f"folder {path}: could not be removed: {error.strerror}.", action="Remove it by hand."
                 ) from error

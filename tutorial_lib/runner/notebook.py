@@ -153,7 +153,7 @@ class _Child:
     def kill(self) -> None:
         """End a child that does not end by itself, with all that it started."""
         family: list[psutil.Process | subprocess.Popen] = [self.process]
-        with contextlib.suppress(psutil.NoSuchProcess):  # this is asked again until its last descendant lets go
+        with contextlib.suppress(psutil.NoSuchProcess):  # events() may have collected it a moment ago
             family = [*psutil.Process(self.process.pid).children(recursive=True), *family]
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -34,7 +34,7 @@ class SimulatorPanel(Panel):
     def __init__(self, service: Service, batching: Batching, *, rate_hz: float, seed: int = 0) -> None:
         super().__init__()
         self.service, self.batching = service, batching
-        self.rate_hz = number("rate_hz", rate_hz, low=1, high=5000, open_low=False)
+        self.rate_hz = _rate(rate_hz)
         self._gaps = seeded(seed).exponential(1.0, REQUESTS)
         self._picture = ""
 
@@ -50,7 +50,7 @@ class SimulatorPanel(Panel):
             before.preferred,
             before.instances if instances is None else instances,
         )
-        self.rate_hz = self.rate_hz if rate_hz is None else rate_hz
+        self.rate_hz = self.rate_hz if rate_hz is None else _rate(rate_hz)
 
     def timeline(self) -> Timeline:
         """The simulated run."""
@@ -123,6 +123,10 @@ def simulator_panel(
         LoadError: the rate or the seed is out of range.
     """
     return SimulatorPanel(service, batching or Batching(), rate_hz=rate_hz, seed=seed)
+
+
+def _rate(rate_hz: float) -> float:
+    return number("rate_hz", rate_hz, low=1, high=5000, open_low=False)
 
 
 def overloaded(timeline: Timeline) -> bool:
