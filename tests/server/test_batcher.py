@@ -15,7 +15,7 @@ import pytest
 import tritonclient.grpc as triton_grpc
 from google.protobuf import json_format
 
-from tests.server.conftest import write_echo
+from tests.server.conftest import wait_until, write_echo
 from tutorial_lib.errors import ModelLoadError, ServerError
 from tutorial_lib.repository import read_config
 from tutorial_lib.server import serve
@@ -77,16 +77,6 @@ def client(server):
         yield made
 
 
-def until(happens):
-    """Ask again until it happens; fails after a while."""
-    pause = threading.Event()
-    for _ in range(int(LIMIT_S / 0.01)):
-        if happens():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it did not happen")
-
-
 def pending(server) -> int:
     """How many requests the model's batcher holds, by Triton's own gauge."""
     with urllib.request.urlopen(server.metrics_url, timeout=LIMIT_S) as answer:
@@ -108,8 +98,8 @@ def sizes_behind_the_gate(server, client, gate, count) -> list[int]:
     for number in range(count):
         client.async_infer("gated", [tensor], lambda result, error, number=number: answered(number, result, error))
         if number == 0:  # the first is with the model before the others come, which wait
-            until(gate.with_suffix(".busy").exists)
-        until(lambda number=number: pending(server) == number)
+            wait_until(gate.with_suffix(".busy").exists)
+        wait_until(lambda number=number: pending(server) == number)
     gate.write_text("open")
     assert all(done.acquire(timeout=LIMIT_S) for _ in range(count))
     sizes, number = [], 0
@@ -148,7 +138,7 @@ def test_the_trace_tells_what_the_statistics_tell(server, client, repository, tm
     with traced(server, "gated") as trace:
         found = sizes_behind_the_gate(server, client, gate, 9)
         # Triton counts, and traces, after it has answered
-        until(lambda: server.statistics("gated")["execution_count"] - before["execution_count"] >= len(found))
+        wait_until(lambda: server.statistics("gated")["execution_count"] - before["execution_count"] >= len(found))
     after = server.statistics("gated")
     timeline = trace.timeline
     assert timeline.sizes.tolist() == found and found[0] == 1 and sum(found) == 9

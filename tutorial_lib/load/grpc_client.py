@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import struct
+from abc import ABC, abstractmethod
 from collections import deque
 
 import grpc
@@ -135,7 +136,7 @@ class GrpcClient:
         self.engine.done(number, TIMEOUT if status == grpc.StatusCode.DEADLINE_EXCEEDED.value[0] else ERROR, text)
 
 
-class _Lane:
+class _Lane(ABC):
     """One connection and what is under way on it."""
 
     def __init__(self, client: GrpcClient, block: bytes, bodies: list[bytes]) -> None:
@@ -154,18 +155,21 @@ class _Lane:
         self.client.lost(self)
 
     @property
+    @abstractmethod
     def free(self) -> bool:
-        raise NotImplementedError
+        """Whether it can take another request."""
 
+    @abstractmethod
     def under_way(self) -> list[int]:
         """Take the requests that wait for their answers out of the books."""
-        raise NotImplementedError
 
+    @abstractmethod
     def send(self, number: int, body: int) -> None:
-        raise NotImplementedError
+        """Send body `body` as request `number`."""
 
+    @abstractmethod
     def abandon(self, number: int) -> None:
-        raise NotImplementedError
+        """Nobody waits for `number` any more."""
 
 
 class _Calls(_Lane):
