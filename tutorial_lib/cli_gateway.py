@@ -23,6 +23,9 @@ def gateway(
     max_in_flight: Annotated[int, typer.Option(help="Requests under way; one more gets 429.")] = 512,
     max_body_mib: Annotated[float, typer.Option(help="The largest request. All together: 64 MiB, or one such.")] = 4.0,
     max_pixels: Annotated[int, typer.Option(help="The largest picture.")] = 16_000_000,
+    own_cores: Annotated[
+        bool, typer.Option("--own-cores", help="One core for the gateway, all others for the Triton started with it.")
+    ] = False,
     timeout_s: Annotated[float, typer.Option(help="A request's deadline, unless it brings its own.")] = 5.0,
 ) -> None:
     """Run the gateway in the foreground, with a Triton behind it, until Ctrl-C."""
@@ -30,6 +33,7 @@ def gateway(
     from dataclasses import asdict
 
     from tutorial_lib.cli import _signalled
+    from tutorial_lib.cores import split_cores
     from tutorial_lib.errors import ServerError
     from tutorial_lib.gateway import Settings, start_gateway
     from tutorial_lib.gateway.settings import BUFFERED_MIB
@@ -45,6 +49,7 @@ def gateway(
         "max_timeout_s": max(timeout_s, 60.0),
     }
     checked = asdict(Settings(triton=triton or "127.0.0.1:1", models=models, **limits))  # before anything is started
+    ours, theirs = split_cores() if own_cores else (None, None)
     with _signalled() as stopped, contextlib.ExitStack() as stack:
         address = triton
         if not triton:
@@ -52,10 +57,10 @@ def gateway(
             from tutorial_lib.server import serve
 
             space = catch_up(LAST_STEP)  # git holds no weights: make what is missing
-            server = stack.enter_context(serve(space.model_repository, models=models))
+            server = stack.enter_context(serve(space.model_repository, models=models, cores=theirs))
             address = server.grpc_address
             print(f"{server.label}: gRPC {server.grpc_address}, HTTP {server.http_address}, log {server.log_path}")
-        started = stack.enter_context(start_gateway(address, port=port, models=models, **limits))
+        started = stack.enter_context(start_gateway(address, port=port, models=models, cores=ours, **limits))
         print(f"Gateway in front of {address}, models {', '.join(checked['models'])}")
         for name, path in (
             ("predict", "/predict"),

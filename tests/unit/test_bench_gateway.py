@@ -10,10 +10,10 @@ from tutorial_lib.bench import gateway
 from tutorial_lib.load import Poisson
 
 RPS = {
-    gateway.NAIVE: 100.0, gateway.NAIVE_ONE: 120.0, gateway.GATEWAY: 350.0,
+    gateway.NAIVE: 100.0, gateway.NAIVE_ONE: 120.0, gateway.GATEWAY: 350.0, gateway.MIXED: 280.0,
     gateway.DIRECT_GRPC: 650.0, gateway.DIRECT_HTTP: 900.0,
 }  # fmt: skip
-P95 = {gateway.NAIVE: 40.0, gateway.NAIVE_ONE: 30.0, gateway.GATEWAY: 5.0}
+P95 = {gateway.NAIVE: 40.0, gateway.NAIVE_ONE: 30.0, gateway.GATEWAY: 5.0, gateway.MIXED: 6.0}
 
 
 @pytest.fixture
@@ -37,13 +37,18 @@ def test_targets_are_ratios_to_the_published_app(runs):
     assert (p95.value, p95.target, p95.met) == (8.0, 5, True)
     assert (http.value, http.met) == (9.0, True)
     assert (grpc.value, grpc.target, grpc.met) == (6.5, 7, False)
-    assert not result.met and len(result.raw["runs"]) == 3 * (5 * 2 + 2 + 3)
+    assert not result.met and len(result.raw["runs"]) == 3 * (6 * 2 + 2 + 4)
 
 
 def test_arrivals_are_at_a_share_of_the_apps_own_maximum_and_the_kinder_app_is_told(runs):
     result = gateway._measured({name: name for name in RPS}, lambda: 1400.0, 1, lambda _: None)
     assert {plan for _, plan in runs if isinstance(plan, Poisson)} == {Poisson(80.0)}
-    assert "2.9 times the requests/s, p95 6.0 times lower" in result.notes[-2]
+    assert "2.9 times the requests/s, p95 6.0 times lower" in result.notes[-3]
+
+
+def test_what_cores_of_their_own_bring_is_told(runs):
+    result = gateway._measured({name: name for name in RPS}, lambda: 1400.0, 3, lambda _: None)
+    assert "1.25 times\nthe requests/s, p95 1.20 times lower" in result.notes[-2]
 
 
 def test_what_is_asked_is_set_against_what_no_server_can_pass(runs):

@@ -114,6 +114,14 @@ def test_compose_is_the_same_start():
     assert "deploy" not in yaml.safe_load(compose_text(OPTIONS))["services"]["triton"]
 
 
+def test_docker_hears_of_the_cores():
+    options = ServerOptions(repositories=(Path("/m"),), cores=(0, 2))
+    command = docker_command(options)
+    assert command.index("--cpuset-cpus=0,2") < command.index("tritonserver")
+    assert yaml.safe_load(compose_text(options))["services"]["triton"]["cpuset"] == "0,2"
+    assert not any("cpuset" in part for part in (*docker_command(OPTIONS), compose_text(OPTIONS)))
+
+
 @pytest.mark.parametrize("name", ["a:b", "a,b", "a$b", 'a"b', "a=b", "$HOME,:x"])
 def test_a_repository_whose_path_means_something_to_docker(name):
     options = ServerOptions(repositories=(Path("/m") / name,))

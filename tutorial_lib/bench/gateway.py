@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import statistics
 import tempfile
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from tutorial_lib.bench import in_process
 from tutorial_lib.bench.digits import pictures, trained_resnet
 from tutorial_lib.bench.models import make
 from tutorial_lib.bench.result import Result, at_least
+from tutorial_lib.cores import split_cores
 from tutorial_lib.datasets import RAW_MAX, load_digits
 from tutorial_lib.gateway import start_gateway
 from tutorial_lib.load import EndpointTarget, LoadResult, Poisson, run_load, triton_target
@@ -43,6 +45,7 @@ MODEL = "resnet"
 PICTURES = 64
 DIRECT = 7  # times the naive app, asked of Triton without a gateway
 NAIVE, NAIVE_ONE, GATEWAY = "naive app", "naive app, one PyTorch thread", "gateway + Triton"
+MIXED = "gateway + Triton, all cores for both"
 DIRECT_GRPC, DIRECT_HTTP = "Triton directly, gRPC", "Triton directly, HTTP"
 
 
@@ -54,6 +57,9 @@ def network() -> nn.Module:
 def run(*, repeats: int, say: Callable[[str], None]) -> Result:
     """Measure the naive app, the gateway and Triton itself in turn.
 
+    The gateway has one core and its Triton the others, with as many instances; measured once more without that.
+    Triton without a gateway has an instance for each core, which a host policy keeps there.
+
     Raises:
         ServerError: one of them does not start.
     """
@@ -64,20 +70,41 @@ def run(*, repeats: int, say: Callable[[str], None]) -> Result:
         start_naive(weights=weights, labels=CLASSES, side=IMAGE_SHAPE[1], threads=None) as naive,
         start_naive(weights=weights, labels=CLASSES, side=IMAGE_SHAPE[1], threads=1) as naive_one,
     ):
-        add_model(made.onnx, Path(place), name=MODEL)
-        with serve(place) as server, start_gateway(server, models=[MODEL]) as gateway:
+        ours, theirs = split_cores()
+        apart, mixed, alone = (Path(place) / name for name in ("apart", "mixed", "alone"))
+        add_model(made.onnx, apart, name=MODEL, instances=theirs and len(theirs))
+        add_model(made.onnx, mixed, name=MODEL)
+        add_model(made.onnx, alone, name=MODEL)
+        with (
+            serve(apart, cores=theirs) as behind,
+            serve(mixed) as shared,
+            serve(alone, extra_arguments=_one_on_each_core(alone / MODEL / "config.pbtxt")) as server,
+            start_gateway(behind, models=[MODEL], cores=ours) as gateway,
+            start_gateway(shared, models=[MODEL]) as gateway_mixed,
+        ):
             images = load_digits().test_images[:PICTURES]
             bodies = [json.dumps({"image": base64.b64encode(_png(image)).decode()}).encode() for image in images]
             tensors = [{INPUT_NAME: tensor[None]} for tensor in pictures(images)]
             targets: dict[str, LoadTarget] = {
                 NAIVE: EndpointTarget(f"{naive.url}/predict", bodies=bodies, label=naive.label),
                 NAIVE_ONE: EndpointTarget(f"{naive_one.url}/predict", bodies=bodies, label=naive_one.label),
-                GATEWAY: EndpointTarget(f"{gateway.url}/predict", bodies=bodies, label=server.label),
+                GATEWAY: EndpointTarget(f"{gateway.url}/predict", bodies=bodies, label=behind.label),
+                MIXED: EndpointTarget(f"{gateway_mixed.url}/predict", bodies=bodies, label=shared.label),
                 DIRECT_GRPC: triton_target(server, MODEL, tensors, protocol="grpc"),
                 DIRECT_HTTP: triton_target(server, MODEL, tensors, protocol="http"),
             }
             say(server.label)
             return _measured(targets, lambda: _without_server(made.onnx), repeats, say)
+
+
+def _one_on_each_core(config: Path) -> list[str]:
+    """Give the model an instance for each core; the flags that keep it there, in Triton's words a host policy."""
+    cores = sorted(os.sched_getaffinity(0))
+    groups = ", ".join(f'{{ count: 1 kind: KIND_CPU host_policy: "core{core}" }}' for core in cores)
+    config.write_text(f"{config.read_text()}\ninstance_group [ {groups} ]\n")
+    kept = [f"--host-policy=core{core},cpu-cores={core}-{core}" for core in cores]
+    # gRPC requests that are made anew for each call beyond so many; 8 by default
+    return [*kept, f"--grpc-infer-allocation-pool-size={max(LEVELS)}"]
 
 
 def _without_server(onnx: Path) -> float:
@@ -119,7 +146,7 @@ def _measured(
         bare.append(ceiling())
         say(f"saturation: round {number + 1} of {repeats}")
     middle = {name: statistics.median(values) for name, values in most.items()}
-    p95: dict[str, list[float]] = {NAIVE: [], NAIVE_ONE: [], GATEWAY: []}
+    p95: dict[str, list[float]] = {NAIVE: [], NAIVE_ONE: [], GATEWAY: [], MIXED: []}
     for number in range(repeats):
         # its maximum of this very minute: the machine drifts, and a little less than 80 % is another question
         rates.append(SHARE * maximum(NAIVE))
@@ -154,6 +181,12 @@ def _measured(
     notes += [
         "The naive app is as it is published: PyTorch takes all cores for a picture. With one thread it shares them\n"
         f"better; against that kind: {kind:.1f} times the requests/s, p95 {kind_p95:.1f} times lower."
+    ]
+    gain, gain_p95 = ratios(most[GATEWAY], most[MIXED]), ratios(p95[MIXED], p95[GATEWAY])
+    notes += [
+        "The gateway has a core of its own and its Triton the others. Against both on all cores: "
+        f"{statistics.median(gain):.2f} times\nthe requests/s, p95 {statistics.median(gain_p95):.2f} times lower. "
+        "Triton directly has an instance for each core, kept there by a host policy."
     ]
     above = statistics.median(ratios(bare, most[NAIVE]))
     notes += [

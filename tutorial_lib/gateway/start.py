@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,6 +17,7 @@ def start_gateway(
     *,
     models: Sequence[str] = (MODEL_NAME,),
     port: int | None = None,
+    cores: Iterable[int] | None = None,
     startup_timeout_s: float = 60.0,
     **settings: Any,
 ) -> WebServer:
@@ -29,13 +30,15 @@ def start_gateway(
         triton: the server, or its gRPC address HOST:PORT.
         models: the models to serve; the first one answers `POST /predict`.
         port: a port of loopback, or None for a free one.
+        cores: numbers of the cores it may use; None for all. Beside a Triton on the same machine it is faster on one
+            of its own, with `serve(cores=…)` on the others.
         startup_timeout_s: the longest to wait.
         settings: further attributes of `Settings`.
 
     Raises:
         GatewayError: a setting is out of its bounds.
         PortInUseError: the port that was given is taken.
-        ServerError: it did not start.
+        ServerError: it did not start, or it may not use one of the cores.
     """
     address = triton if isinstance(triton, str) else triton.grpc_address
     checked = Settings(triton=address, models=tuple(models), **settings)
@@ -45,5 +48,6 @@ def start_gateway(
         settings=asdict(checked) | {"models": list(checked.models)},
         health="/health/live",
         port=port,
+        cores=cores,
         startup_timeout_s=startup_timeout_s,
     )

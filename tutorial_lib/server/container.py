@@ -50,6 +50,7 @@ def docker_command(
         command += ["--gpus=" + _csv_field(f"device={','.join(devices['device_ids'])}")]
     elif devices:
         command += [f"--gpus={devices['count']}"]
+    command += [f"--cpuset-cpus={_list(options.cores)}"] if options.cores else []
     command += [f"--shm-size={SHARED_MEMORY}", "--ulimit", "memlock=-1", "--ulimit", f"stack={STACK_BYTES}"]
     command += [part for key in PORTS for part in ("-p", f"{LOOPBACK}:{ports[key]}:{PORTS[key]}")]
     for path, inside in mounts(options).items():  # not -v: it takes a colon in the path for its own
@@ -91,11 +92,18 @@ def compose_text(options: ServerOptions, *, ports: Mapping[str, int] = PORTS, ta
             "start_period": "60s",
         },
     }
+    if options.cores:
+        service["cpuset"] = _list(options.cores)
     if devices := _devices(gpus):
         device = {"driver": "nvidia", **devices, "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
     # compose puts a variable's value where it reads a dollar sign
     return yaml.safe_dump({"services": {"triton": service}}, sort_keys=False).replace("$", "$$")
+
+
+def _list(cores: tuple[int, ...]) -> str:
+    """Cores as Docker lists them."""
+    return ",".join(map(str, cores))
 
 
 def _devices(gpus: str) -> dict[str, Any]:

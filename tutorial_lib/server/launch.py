@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from tutorial_lib.cores import checked_cores, on_cores
 from tutorial_lib.errors import RepositoryError, ServerError, WorkshopError
 from tutorial_lib.paths import workspace
 from tutorial_lib.repository.layout import find_repository
@@ -55,6 +56,7 @@ def serve(
     startup_timeout_s: float = 120.0,
     image_tag: str = TARGET,
     gpus: str = "",
+    cores: Iterable[int] | None = None,
 ) -> Server:
     """Start a Triton server for this Python process, or find the one that runs already.
 
@@ -79,12 +81,13 @@ def serve(
         startup_timeout_s: the longest to wait, model loading included.
         image_tag: the NGC release, on the container tier.
         gpus: Docker's --gpus value, on the container tier.
+        cores: numbers of the cores it may use, as for `taskset -c` and Docker's --cpuset-cpus; None for all.
 
     Raises:
         RepositoryError: the repository or a named model is not there, or its weights are not made yet.
         PortInUseError: a port that was given is taken.
         SetupError: there is no Triton to start here.
-        ServerError: it did not start; with the decisive log lines.
+        ServerError: it did not start, with the decisive log lines; or an argument is not possible.
     """
     if tier not in TIERS:
         raise ServerError(f"tier: found '{tier}', expected one of {', '.join(TIERS)}.")
@@ -108,11 +111,17 @@ def serve(
         exit_on_error=exit_on_error,
         disable_auto_complete_config=disable_auto_complete_config,
         backend_config=dict(backend_config or {}),
+        cores=checked_cores(cores),
         extra_arguments=tuple(extra_arguments),
     )
     ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
     key = (tier, repr(options), tuple(ports.items()), image_tag, gpus, str(workspace().root))
-    return remember(key, lambda: _start(options, ports, tier, startup_timeout_s, image_tag, gpus))
+
+    def start() -> Server:
+        with on_cores(options.cores):
+            return _start(options, ports, tier, startup_timeout_s, image_tag, gpus)
+
+    return remember(key, start)
 
 
 def attach(url: str) -> Server:

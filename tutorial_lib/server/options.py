@@ -25,6 +25,7 @@ class ServerOptions:
         backend_config: (backend, setting) → value, as `--backend-config=backend,setting=value`.
         exit_timeout_s: how long a stopping server waits for requests under way, and for clients
             that keep a connection open.
+        cores: numbers of the cores it may use, which is no flag of Triton's; None for all.
         extra_arguments: passed through unchanged, last.
     """
 
@@ -36,6 +37,7 @@ class ServerOptions:
     disable_auto_complete_config: bool = False
     backend_config: Mapping[tuple[str, str], str] = field(default_factory=dict)
     exit_timeout_s: int = 3
+    cores: tuple[int, ...] | None = None
     extra_arguments: tuple[str, ...] = ()
 
     def arguments(self, repositories: tuple[str, ...] | None = None) -> list[str]:

@@ -9,11 +9,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import httpx
 
+from tutorial_lib.cores import checked_cores, on_cores
 from tutorial_lib.errors import ServerError
 from tutorial_lib.paths import workspace
 from tutorial_lib.server.ports import LOOPBACK, choose
@@ -41,10 +42,12 @@ class WebServer:
         name: what it is, such as "naive FastAPI".
         url: "http://127.0.0.1:PORT".
         pid: its first process; workers are its children.
+        hardware: what it may use, such as "CPU ×2".
     """
 
     def __init__(self, name: str, url: str, process: ServerProcess) -> None:
         self.name, self.url, self.process = name, url, process
+        self.hardware = f"CPU ×{cpu_count()}"
 
     @property
     def pid(self) -> int:
@@ -53,7 +56,7 @@ class WebServer:
     @property
     def label(self) -> str:
         """What belongs beside every number measured here: "naive FastAPI · CPU ×2"."""
-        return f"{self.name} · CPU ×{cpu_count()}"
+        return f"{self.name} · {self.hardware}"
 
     @property
     def running(self) -> bool:
@@ -89,6 +92,7 @@ def start_app(
     health: str,
     workers: int = 1,
     port: int | None = None,
+    cores: Iterable[int] | None = None,
     startup_timeout_s: float = 120.0,
     environment: Mapping[str, str] | None = None,
 ) -> WebServer:
@@ -101,6 +105,7 @@ def start_app(
         health: path that answers 200 once it serves.
         workers: processes that share the port.
         port: a port of loopback, or None for a free one.
+        cores: numbers of the cores it may use; None for all.
         startup_timeout_s: the longest to wait.
         environment: further environment variables of the child.
 
@@ -110,8 +115,10 @@ def start_app(
     """
     if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= MAX_WORKERS:
         raise ServerError(f"workers: found {workers!r}, expected a whole number from 1 to {MAX_WORKERS}.")
+    chosen = checked_cores(cores)
     key = json.dumps(
-        [name, factory, dict(settings), workers, port, dict(environment or {}), str(workspace().root)], sort_keys=True
+        [name, factory, dict(settings), workers, port, chosen, dict(environment or {}), str(workspace().root)],
+        sort_keys=True,
     )
     with _lock:
         starting = _starting.setdefault(key, threading.Lock())
@@ -119,7 +126,8 @@ def start_app(
         known = _servers.get(key)
         if known is not None and known.running:
             return known
-        started = _start(name, factory, settings, health, workers, port, startup_timeout_s, environment or {})
+        with on_cores(chosen):
+            started = _start(name, factory, settings, health, workers, port, startup_timeout_s, environment or {})
         with _lock:
             _servers[key] = started
         return started

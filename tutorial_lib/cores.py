@@ -1,0 +1,70 @@
+"""Which cores a server may use. Two that share cores disturb each other; `./workshop bench gateway` says how much."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+from tutorial_lib.errors import ServerError
+
+MOST = 4096
+
+
+def checked_cores(cores: Iterable[int] | None) -> tuple[int, ...] | None:
+    """The cores, sorted and each once; None stays None, all that this process may use.
+
+    Raises:
+        ServerError: none at all, or one that this process may not use.
+    """
+    if cores is None:
+        return None
+    usable = _usable()
+    try:
+        given = sorted(set(islice(cores, MOST)))  # an endless one must end
+        known = bool(given) and all(type(core) is int and core in usable for core in given)
+    except TypeError:  # a number alone, or things that have no order
+        given, known = cores, False
+    if not known:
+        raise ServerError(
+            f"cores: found {reprlib.repr(given)}, expected numbers of {', '.join(map(str, usable))}.",
+            action="Give such numbers, as in cores=[0], or leave it out for all of them.",
+        )
+    return tuple(given)
+
+
+@contextmanager
+def on_cores(cores: tuple[int, ...] | None) -> Iterator[None]:
+    """What this thread starts inside runs on these cores only, and counts no others.
+
+    Args:
+        cores: of `checked_cores`; None changes nothing.
+    """
+    if cores is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def split_cores() -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """One core for a gateway and all others for its Triton; None for both where there is only one."""
+    first, *others = _usable()
+    return ((first,), tuple(others)) if others else (None, None)
+
+
+def _usable() -> list[int]:
+    """The numbers of the cores of this process.
+
+    Raises:
+        ServerError: this system does not say.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        raise ServerError("cores: found a system without CPU affinity, expected Linux.", action="Leave cores out.")
+    return sorted(os.sched_getaffinity(0))
