@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
 
 import psutil
 import pytest
 
 from tests.server.conftest import write_echo
+from tutorial_lib.cores import split_cores
 from tutorial_lib.errors import ServerError
 from tutorial_lib.gateway import start_gateway
 from tutorial_lib.server import serve
 
 
-def cores_of(pid: int) -> list[set[int]]:
-    """Where each thread of a process and of its children may run."""
-    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    return [os.sched_getaffinity(thread.id) for process in processes for thread in process.threads()]
+def cores_of(pid: int) -> set[int]:
+    """Where the threads of a process and of its children may run, all together."""
+    found: set[int] = set()
+    for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for thread in process.threads():
+                with contextlib.suppress(ProcessLookupError):  # threads come and go
+                    found |= os.sched_getaffinity(thread.id)
+    return found
 
 
 def test_triton_and_its_instances_keep_to_their_core(tmp_path):
@@ -26,11 +35,11 @@ def test_triton_and_its_instances_keep_to_their_core(tmp_path):
         assert server.label.endswith("embedded · CPU ×1")
         assert serve(repository, cores=(core, core)) is server
         assert psutil.Process(server.process.pid).children(recursive=True), "the model's instance"
-        assert all(cores == {core} for cores in cores_of(server.process.pid))
+        assert cores_of(server.process.pid) == {core}
         assert server.health("echo")
         server.unload("echo")
         server.load("echo")
-        assert all(cores == {core} for cores in cores_of(server.process.pid)), "a model loaded later, too"
+        assert cores_of(server.process.pid) == {core}, "a model loaded later, too"
     assert os.sched_getaffinity(0) == before
 
 
@@ -39,7 +48,21 @@ def test_a_gateway_keeps_to_its_core():
     with start_gateway("127.0.0.1:9", models=["echo"], cores=[core]) as gateway:
         assert gateway.label == "gateway · CPU ×1"
         assert start_gateway("127.0.0.1:9", models=["echo"], cores=[core]) is gateway
-        assert all(cores == {core} for cores in cores_of(gateway.pid))
+        assert cores_of(gateway.pid) == {core}
+
+
+def test_the_command_gives_the_gateway_one_core():
+    command = [sys.executable, "-P", "-m", "tutorial_lib", "gateway", "--triton", "127.0.0.1:9", "--own-cores"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith("Gateway in front")
+    ours, _ = split_cores()
+    children = psutil.Process(process.pid).children()
+    assert children
+    for child in children:
+        assert cores_of(child.pid) == set(ours or os.sched_getaffinity(0))
+    process.terminate()
+    assert process.wait(timeout=30) == 0
+    process.stdout.close()
 
 
 @pytest.mark.parametrize(
