@@ -24,7 +24,10 @@ def gateway(
     max_body_mib: Annotated[float, typer.Option(help="The largest request. All together: 64 MiB, or one such.")] = 4.0,
     max_pixels: Annotated[int, typer.Option(help="The largest picture.")] = 16_000_000,
     own_cores: Annotated[
-        bool, typer.Option("--own-cores", help="One core for the gateway, all others for the Triton started with it.")
+        bool,
+        typer.Option(
+            "--own-cores", help="One core for the gateway, all others for its Triton; pays with a small model."
+        ),
     ] = False,
     timeout_s: Annotated[float, typer.Option(help="A request's deadline, unless it brings its own.")] = 5.0,
 ) -> None:
@@ -49,7 +52,12 @@ def gateway(
         "max_timeout_s": max(timeout_s, 60.0),
     }
     checked = asdict(Settings(triton=triton or "127.0.0.1:1", models=models, **limits))  # before anything is started
+    if own_cores and triton:
+        raise ServerError("--own-cores: found --triton with it.", action="Start that Triton with taskset -c, and the "
+                          "gateway, too, on other cores.")  # fmt: skip
     ours, theirs = split_cores() if own_cores else (None, None)
+    if own_cores and not ours:
+        print("--own-cores: there is one core, which both share.")
     with _signalled() as stopped, contextlib.ExitStack() as stack:
         address = triton
         if not triton:

@@ -7,8 +7,10 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from operator import index
 
 from tutorial_lib.errors import ServerError
+from tutorial_lib.versions import cpu_count
 
 MOST = 4096
 
@@ -21,18 +23,19 @@ def checked_cores(cores: Iterable[int] | None) -> tuple[int, ...] | None:
     """
     if cores is None:
         return None
-    usable = _usable()
+    usable = _affinity()
+    given: object = cores
     try:
-        given = sorted(set(islice(cores, MOST)))  # an endless one must end
-        known = bool(given) and all(type(core) is int and core in usable for core in given)
-    except TypeError:  # a number alone, or things that have no order
-        given, known = cores, False
-    if not known:
-        raise ServerError(
-            f"cores: found {reprlib.repr(given)}, expected numbers of {', '.join(map(str, usable))}.",
-            action="Give such numbers, as in cores=[0], or leave it out for all of them.",
-        )
-    return tuple(given)
+        given = list(islice(cores, MOST + 1))  # an endless one must end
+        numbers = {index(core) for core in given if not isinstance(core, bool)}
+    except TypeError:  # a number alone, or things that are none
+        numbers = set()
+    if numbers and len(given) <= MOST and numbers <= {*usable} and not any(isinstance(core, bool) for core in given):
+        return tuple(sorted(numbers))
+    raise ServerError(
+        f"cores: found {reprlib.repr(given)}, expected numbers of {', '.join(map(str, usable))}.",
+        action="Give such numbers, as in cores=[0], or leave it out for all of them.",
+    )
 
 
 @contextmanager
@@ -46,8 +49,8 @@ def on_cores(cores: tuple[int, ...] | None) -> Iterator[None]:
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
     try:
+        os.sched_setaffinity(0, cores)
         yield
     finally:
         os.sched_setaffinity(0, before)
@@ -55,12 +58,21 @@ def on_cores(cores: tuple[int, ...] | None) -> Iterator[None]:
 
 def split_cores() -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
     """One core for a gateway and all others for its Triton; None for both where there is only one."""
-    first, *others = _usable()
+    first, *others = usable_cores()
     return ((first,), tuple(others)) if others else (None, None)
 
 
-def _usable() -> list[int]:
-    """The numbers of the cores of this process.
+def usable_cores() -> list[int]:
+    """Numbers of as many cores as this process may keep busy: its affinity mask, cut by its cgroup's quota.
+
+    Raises:
+        ServerError: this system does not say.
+    """
+    return _affinity()[: cpu_count()]
+
+
+def _affinity() -> list[int]:
+    """The numbers of the cores of this process; two of them may be threads of one physical core.
 
     Raises:
         ServerError: this system does not say.

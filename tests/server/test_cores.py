@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import sys
 
 import psutil
 import pytest
 
 from tests.server.conftest import write_echo
-from tutorial_lib.cores import split_cores
 from tutorial_lib.errors import ServerError
 from tutorial_lib.gateway import start_gateway
 from tutorial_lib.server import serve
@@ -51,23 +48,16 @@ def test_a_gateway_keeps_to_its_core():
         assert cores_of(gateway.pid) == {core}
 
 
-def test_the_command_gives_the_gateway_one_core():
-    command = [sys.executable, "-P", "-m", "tutorial_lib", "gateway", "--triton", "127.0.0.1:9", "--own-cores"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline().startswith("Gateway in front")
-    ours, _ = split_cores()
-    children = psutil.Process(process.pid).children()
-    assert children
-    for child in children:
-        assert cores_of(child.pid) == set(ours or os.sched_getaffinity(0))
-    process.terminate()
-    assert process.wait(timeout=30) == 0
-    process.stdout.close()
-
-
 @pytest.mark.parametrize(
     "start", [lambda cores: serve(cores=cores), lambda cores: start_gateway("127.0.0.1:9", cores=cores)]
 )
 def test_cores_that_are_not_there_start_nothing(start):
+    children = psutil.Process().children()
     with pytest.raises(ServerError, match="cores: found \\[4095\\]"):
         start([4095])
+    assert psutil.Process().children() == children
+
+
+def test_cores_of_a_server_that_runs_already_are_not_ours_to_choose(shared_server):
+    with pytest.raises(ServerError, match="found with url"):
+        serve(url=shared_server.http_address, cores=[0])

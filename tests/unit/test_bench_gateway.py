@@ -8,6 +8,7 @@ import pytest
 
 from tutorial_lib.bench import gateway
 from tutorial_lib.load import Poisson
+from tutorial_lib.repository.config import parse_config
 
 RPS = {
     gateway.NAIVE: 100.0, gateway.NAIVE_ONE: 120.0, gateway.GATEWAY: 350.0, gateway.MIXED: 280.0,
@@ -48,7 +49,7 @@ def test_arrivals_are_at_a_share_of_the_apps_own_maximum_and_the_kinder_app_is_t
 
 def test_what_cores_of_their_own_bring_is_told(runs):
     result = gateway._measured({name: name for name in RPS}, lambda: 1400.0, 3, lambda _: None)
-    assert "1.25 times\nthe requests/s, p95 1.20 times lower" in result.notes[-2]
+    assert "requests/s 1.25 times (1.25 … 1.25), p95 0.83 times (0.83 … 0.83)" in result.notes[-2]
 
 
 def test_what_is_asked_is_set_against_what_no_server_can_pass(runs):
@@ -65,6 +66,16 @@ def test_arrivals_follow_a_machine_that_drifts(runs, monkeypatch):
 
     gateway._measured({name: name for name in RPS}, lambda: 1400.0, 2, say)
     assert {plan for _, plan in runs if isinstance(plan, Poisson)} == {Poisson(40.0)}
+
+
+def test_each_core_gets_an_instance_that_stays_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(gateway, "usable_cores", lambda: [5, 7])
+    config = tmp_path / "config.pbtxt"
+    config.write_text('name: "m"')
+    flags = gateway._one_on_each_core(config)
+    assert flags[:2] == ["--host-policy=core5,cpu-cores=5-5", "--host-policy=core7,cpu-cores=7-7"]
+    groups = parse_config(config.read_text()).instance_group
+    assert [(group.count, group.host_policy) for group in groups] == [(1, "core5"), (1, "core7")]
 
 
 def test_every_other_round_goes_backwards(runs):

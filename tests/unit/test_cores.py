@@ -6,30 +6,43 @@ import itertools
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
+from pathlib import Path
+from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 
-from tutorial_lib import cores
+from tutorial_lib import cli_gateway, cores
 from tutorial_lib.cores import checked_cores, on_cores, split_cores
 from tutorial_lib.errors import ServerError
+from tutorial_lib.server.options import ServerOptions
 from tutorial_lib.versions import cpu_count
+
+OPTIONS = {
+    "model": ["m"], "triton": "", "port": None, "scaling": "NONE", "max_in_flight": 8, "max_body_mib": 1.0,
+    "max_pixels": 100, "timeout_s": 1.0,
+}  # fmt: skip
 
 
 @pytest.fixture
 def usable(monkeypatch):
     """Four cores, one of the machine's not among them."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 0, 2, 3})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 0, 2, 3}, raising=False)
+    monkeypatch.setattr(cores, "cpu_count", lambda: 4)
 
 
 def test_cores_are_sorted_and_each_counts_once(usable):
     assert checked_cores([3, 0, 3]) == (0, 3)
     assert checked_cores(iter({5})) == (5,)
+    assert checked_cores(np.arange(2, 4)) == (2, 3)
     assert checked_cores(None) is None
 
 
 @pytest.mark.parametrize(
-    "given", [[], [1], [0, -1], 0, "0", [True], [0.0], [None], [[0]], [0, "2"], range(10**12), itertools.repeat(1)],
-    ids=repr,
+    "given", [[], [1], [0, -1], 0, "0", [True], [0.0], [None], [[0]], [0, "2"], range(10**12),
+     itertools.repeat(1), itertools.repeat(0), [0] * 4096 + ["x"]],
+    ids=lambda given: repr(given)[:30],
 )  # fmt: skip
 def test_what_are_no_cores_of_this_process_is_named(usable, given):
     with pytest.raises(ServerError, match="expected numbers of 0, 2, 3, 5") as caught:
@@ -37,13 +50,20 @@ def test_what_are_no_cores_of_this_process_is_named(usable, given):
     assert "cores=[0]" in caught.value.action and len(caught.value.problem) < 200
 
 
+@pytest.mark.parametrize("given", [(), (-1,), ("0",), "0,1", (True,)], ids=repr)
+def test_options_hold_numbers_only(given):
+    with pytest.raises(ServerError, match="expected numbers from 0 on"):
+        ServerOptions(repositories=(Path("/m"),), cores=given)
+
+
 def test_a_system_that_cannot_say_is_named(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert checked_cores(None) is None
     with pytest.raises(ServerError, match="without CPU affinity"):
         checked_cores([0])
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no CPU affinity")
 def test_children_get_the_cores_and_this_thread_gets_its_own_back():
     before = os.sched_getaffinity(0)
     one = (max(before),)
@@ -59,5 +79,43 @@ def test_children_get_the_cores_and_this_thread_gets_its_own_back():
 
 def test_a_gateway_gets_one_core_and_triton_the_others(usable, monkeypatch):
     assert split_cores() == ((0,), (2, 3, 5))
-    monkeypatch.setattr(cores, "_usable", lambda: [4])
+    monkeypatch.setattr(cores, "cpu_count", lambda: 2)  # a quota: four cores, and the time of two
+    assert split_cores() == ((0,), (2,))
+    monkeypatch.setattr(cores, "cpu_count", lambda: 1)
     assert split_cores() == (None, None)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What `./workshop gateway` starts, and with which cores; it is interrupted at once."""
+    seen = {}
+
+    def start(name):
+        def stand_in(*_, cores, **__):
+            seen[name] = cores
+            server = MagicMock(grpc_address="127.0.0.1:9")
+            server.__enter__.return_value = server
+            return server
+
+        return stand_in
+
+    monkeypatch.setattr("tutorial_lib.server.serve", start("triton"))
+    monkeypatch.setattr("tutorial_lib.gateway.start_gateway", start("gateway"))
+    monkeypatch.setattr("tutorial_lib.course.catch_up.catch_up", MagicMock())
+    monkeypatch.setattr("tutorial_lib.cli._signalled", lambda: nullcontext(lambda _: True))
+    return seen
+
+
+def test_the_command_gives_each_its_own(started, usable, capsys):
+    cli_gateway.gateway(**OPTIONS, own_cores=True)
+    assert started == {"triton": (2, 3, 5), "gateway": (0,)} and "--own-cores" not in capsys.readouterr().out
+    cli_gateway.gateway(**OPTIONS, own_cores=False)
+    assert started == {"triton": None, "gateway": None}
+
+
+def test_the_command_says_where_there_is_nothing_to_share_out(started, usable, monkeypatch, capsys):
+    monkeypatch.setattr(cores, "cpu_count", lambda: 1)
+    cli_gateway.gateway(**OPTIONS, own_cores=True)
+    assert started == {"triton": None, "gateway": None} and "there is one core" in capsys.readouterr().out
+    with pytest.raises(ServerError, match="found --triton with it"):
+        cli_gateway.gateway(**OPTIONS | {"triton": "127.0.0.1:8001"}, own_cores=True)

@@ -30,8 +30,8 @@ def start_gateway(
         triton: the server, or its gRPC address HOST:PORT.
         models: the models to serve; the first one answers `POST /predict`.
         port: a port of loopback, or None for a free one.
-        cores: numbers of the cores it may use; None for all. Beside a Triton on the same machine it is faster on one
-            of its own, with `serve(cores=…)` on the others.
+        cores: numbers of the cores it may use; None for all. With the small model of `./workshop bench gateway`
+            it is faster on one of its own, beside `serve(cores=…)` on the others; with yours, measure.
         startup_timeout_s: the longest to wait.
         settings: further attributes of `Settings`.
 

@@ -100,6 +100,8 @@ def serve(
         )
     if tier == "attached" and not url:
         raise ServerError("tier 'attached': found no url.", action="Give url='http://HOST:8000'.")
+    if url and cores is not None:
+        raise ServerError("cores: found with url; a server that runs already keeps its own.", action="Leave one out.")
     if url:
         others = os.environ.get("TRITON_GRPC_URL"), os.environ.get("TRITON_METRICS_URL")
         return remember(("attached", url, *others), lambda: attach(url))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tutorial_lib.errors import ServerError
 from tutorial_lib.server.control import CONTROL_HEADER, RESTRICT_FLAG
 
 MODES = ("explicit", "none", "poll")
@@ -39,6 +40,13 @@ class ServerOptions:
     exit_timeout_s: int = 3
     cores: tuple[int, ...] | None = None
     extra_arguments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        cores = self.cores
+        if cores is not None and not (cores and all(type(core) is int and core >= 0 for core in cores)):
+            raise ServerError(
+                f"cores: found {cores!r}, expected numbers from 0 on.", action="Give such as cores=(0, 1)."
+            )
 
     def arguments(self, repositories: tuple[str, ...] | None = None) -> list[str]:
         """The command line flags.
