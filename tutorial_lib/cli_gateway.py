@@ -26,7 +26,7 @@ def gateway(
     own_cores: Annotated[
         bool,
         typer.Option(
-            "--own-cores", help="One core for the gateway, all others for its Triton; pays with a small model."
+            "--own-cores", help="One core for the gateway, all others for its Triton; measure whether it pays."
         ),
     ] = False,
     timeout_s: Annotated[float, typer.Option(help="A request's deadline, unless it brings its own.")] = 5.0,
