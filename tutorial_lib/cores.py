@@ -27,10 +27,10 @@ def checked_cores(cores: Iterable[int] | None) -> tuple[int, ...] | None:
     given: object = cores
     try:
         given = list(islice(cores, MOST + 1))  # an endless one must end
-        numbers = {index(core) for core in given if not isinstance(core, bool)}
+        numbers = {-1 if isinstance(core, bool) else index(core) for core in given}
     except TypeError:  # a number alone, or things that are none
         numbers = set()
-    if numbers and len(given) <= MOST and numbers <= {*usable} and not any(isinstance(core, bool) for core in given):
+    if numbers and len(given) <= MOST and numbers <= {*usable}:
         return tuple(sorted(numbers))
     raise ServerError(
         f"cores: found {reprlib.repr(given)}, expected numbers of {', '.join(map(str, usable))}.",

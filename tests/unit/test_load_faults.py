@@ -16,20 +16,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import psutil
 import pytest
 
+from tests.unit.load_runs import load, scratch  # noqa: F401 - a fixture
 from tutorial_lib.errors import LoadError
 from tutorial_lib.load import EndpointTarget, Every, GrpcTarget, KnownServer, Poisson, Users, run_load
-from tutorial_lib.paths import CHECKOUT, WORKSPACE_VARIABLE
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path, monkeypatch):
-    monkeypatch.setenv(WORKSPACE_VARIABLE, str(tmp_path / "workspace"))
-
-
-def load(url, **options):
-    return run_load(
-        EndpointTarget(url, bodies=[b"x"], connections=options.pop("connections", 64)), progress=False, **options
-    )
+from tutorial_lib.paths import CHECKOUT
 
 
 def exactly(url, count, *, every_s, **options):

@@ -12,14 +12,9 @@ import pytest
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc as rpc
 
+from tests.unit.load_runs import scratch  # noqa: F401 - a fixture
 from tutorial_lib.load import Every, GrpcTarget, generator_ceiling, run_load
 from tutorial_lib.load.http2 import header_block
-from tutorial_lib.paths import WORKSPACE_VARIABLE
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path, monkeypatch):
-    monkeypatch.setenv(WORKSPACE_VARIABLE, str(tmp_path / "workspace"))
 
 
 class Model(rpc.GRPCInferenceServiceServicer):

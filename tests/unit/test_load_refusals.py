@@ -6,21 +6,10 @@ import math
 
 import pytest
 
+from tests.unit.load_runs import load, scratch  # noqa: F401 - a fixture
 from tutorial_lib.errors import LoadError
 from tutorial_lib.load import EndpointTarget, Every, GrpcTarget, HttpTarget, Poisson, run_load
 from tutorial_lib.load.made_up import made_up_inputs
-from tutorial_lib.paths import WORKSPACE_VARIABLE
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path, monkeypatch):
-    monkeypatch.setenv(WORKSPACE_VARIABLE, str(tmp_path / "workspace"))
-
-
-def load(url, **options):
-    return run_load(
-        EndpointTarget(url, bodies=[b"x"], connections=options.pop("connections", 64)), progress=False, **options
-    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from tests.unit.load_runs import scratch  # noqa: F401 - a fixture
 from tutorial_lib.errors import LoadError
 from tutorial_lib.load import (
     EndpointTarget,
@@ -17,12 +18,6 @@ from tutorial_lib.load import (
     Samples,
     find_saturation,
 )
-from tutorial_lib.paths import WORKSPACE_VARIABLE
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path, monkeypatch):
-    monkeypatch.setenv(WORKSPACE_VARIABLE, str(tmp_path / "workspace"))
 
 
 def search(server, **options):
