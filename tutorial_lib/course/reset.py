@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from tutorial_lib.course import progress
 from tutorial_lib.course.backups import FOLDER as BACKUPS
 from tutorial_lib.course.backups import new_backup, set_aside
@@ -20,6 +18,7 @@ from tutorial_lib.course.numbering import AFTER_ALL, name_of
 from tutorial_lib.course.parts import PARTS, State
 from tutorial_lib.errors import SetupError
 from tutorial_lib.paths import REFERENCE_REPOSITORY, Workspace, reference_files, workspace
+from tutorial_lib.server.command_lines import command_lines
 from tutorial_lib.server.plain_path import names_inside
 
 _CACHES = ("__pycache__",)  # made by running a model, and nobody's work
@@ -121,10 +120,10 @@ def refuse_running_servers(space: Workspace) -> None:
         SetupError: with the process of each.
     """
     found = []
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        words = [word for word in process.info["cmdline"] or () if not names_inside([word], space.runs)]
+    for pid, line in command_lines():
+        words = [word for word in line if not names_inside([word], space.runs)]
         if any(Path(word).name in _SERVERS for word in words[:4]) and names_inside(words, space.root):
-            found.append(process.info["pid"])
+            found.append(pid)
     if found:
         raise SetupError(
             f"workspace {space.root}: a server of it runs (process {', '.join(map(str, found))}), expected none.",

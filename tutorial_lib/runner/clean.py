@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from tutorial_lib.errors import SetupError
 from tutorial_lib.paths import Workspace
 from tutorial_lib.runner.folders import ended_runs, is_running
+from tutorial_lib.server.command_lines import command_lines
 from tutorial_lib.server.plain_path import names_inside
 
 LEFTOVERS = ("logs", "records", "lab", "cache", "break_it")
@@ -119,7 +118,4 @@ def _catching_up(home: Workspace) -> bool:
 
 def _user_of(folder: Path) -> int:
     """A process that names the folder on its command line, such as a server with its log there; 0 if none."""
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        if names_inside(process.info["cmdline"] or (), folder):
-            return process.info["pid"]
-    return 0
+    return next((pid for pid, words in command_lines() if names_inside(words, folder)), 0)
