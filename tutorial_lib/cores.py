@@ -1,4 +1,7 @@
-"""Which cores a server may use. Two that share cores disturb each other; `./workshop bench gateway` says how much."""
+"""Which cores a server may use, and how it shares them with others.
+
+Two servers that share cores disturb each other; `./workshop bench gateway` says how much.
+"""
 
 from __future__ import annotations
 
@@ -54,6 +57,34 @@ def on_cores(cores: tuple[int, ...] | None) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def under_sched_batch(wanted: bool) -> Iterator[None]:
+    """What this thread starts inside runs under Linux's SCHED_BATCH, as under `chrt --batch 0`.
+
+    Its threads do not interrupt one another when they wake up. Source: sched(7), "SCHED_BATCH".
+
+    Args:
+        wanted: False changes nothing.
+
+    Raises:
+        ServerError: this system has no such policy, or does not allow it.
+    """
+    if not wanted:
+        yield
+        return
+    try:
+        before = os.sched_getscheduler(0), os.sched_getparam(0)
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    except (AttributeError, OSError) as error:
+        raise ServerError(
+            f"sched_batch: found a system that does not give it ({error}), expected Linux.", action="Leave it out."
+        ) from error
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
 
 
 def split_cores() -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:

@@ -1,9 +1,11 @@
-"""A server and a gateway on cores of their own."""
+"""A server and a gateway on cores of their own, and a server under SCHED_BATCH."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 import psutil
 import pytest
@@ -13,16 +15,22 @@ from tutorial_lib.errors import ServerError
 from tutorial_lib.gateway import start_gateway
 from tutorial_lib.server import serve
 
+T = TypeVar("T")
 
-def cores_of(pid: int) -> set[int]:
-    """Where the threads of a process and of its children may run, all together."""
-    found: set[int] = set()
+
+def of_all_threads(pid: int, ask: Callable[[int], T]) -> set[T]:
+    """What the threads of a process and of its children have, all together."""
+    found = set()
     for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):
             for thread in process.threads():
                 with contextlib.suppress(ProcessLookupError):  # threads come and go
-                    found |= os.sched_getaffinity(thread.id)
+                    found.add(ask(thread.id))
     return found
+
+
+def cores_of(pid: int) -> set[int]:
+    return set().union(*of_all_threads(pid, lambda thread: frozenset(os.sched_getaffinity(thread))))
 
 
 def test_triton_and_its_instances_keep_to_their_core(tmp_path):
@@ -58,6 +66,21 @@ def test_cores_that_are_not_there_start_nothing(start):
     assert psutil.Process().children() == children
 
 
-def test_cores_of_a_server_that_runs_already_are_not_ours_to_choose(shared_server):
-    with pytest.raises(ServerError, match="found with url"):
-        serve(url=shared_server.http_address, cores=[0])
+def test_sched_batch_holds_for_every_thread_and_for_models_loaded_later(tmp_path):
+    repository = write_echo(tmp_path)
+    with serve(repository, sched_batch=True) as server:
+        assert server is not serve(repository), "another server"
+        assert os.sched_getscheduler(0) == os.SCHED_OTHER, "of this process"
+        server.unload("echo")
+        server.load("echo")
+        assert server.health("echo")
+        assert psutil.Process(server.process.pid).children(recursive=True), "the model's instance"
+        assert of_all_threads(server.process.pid, os.sched_getscheduler) == {os.SCHED_BATCH}
+        assert of_all_threads(serve(repository).process.pid, os.sched_getscheduler) == {os.SCHED_OTHER}
+        serve(repository).stop()
+
+
+@pytest.mark.parametrize(("name", "value"), [("cores", [0]), ("sched_batch", True)])
+def test_how_a_server_that_runs_already_has_its_cores_is_not_ours_to_choose(shared_server, name, value):
+    with pytest.raises(ServerError, match=f"{name}: found with url"):
+        serve(url=shared_server.http_address, **{name: value})

@@ -12,7 +12,7 @@ from tutorial_lib.repository.config import parse_config
 
 RPS = {
     gateway.NAIVE: 100.0, gateway.NAIVE_ONE: 120.0, gateway.GATEWAY: 350.0, gateway.MIXED: 280.0,
-    gateway.DIRECT_GRPC: 650.0, gateway.DIRECT_HTTP: 900.0,
+    gateway.DIRECT_GRPC: 650.0, gateway.DIRECT_HTTP: 900.0, gateway.OTHER_GRPC: 520.0, gateway.OTHER_HTTP: 800.0,
 }  # fmt: skip
 P95 = {gateway.NAIVE: 40.0, gateway.NAIVE_ONE: 30.0, gateway.GATEWAY: 5.0, gateway.MIXED: 6.0}
 
@@ -38,7 +38,7 @@ def test_targets_are_ratios_to_the_published_app(runs):
     assert (p95.value, p95.target, p95.met) == (8.0, 5, True)
     assert (http.value, http.met) == (9.0, True)
     assert (grpc.value, grpc.target, grpc.met) == (6.5, 7, False)
-    assert not result.met and len(result.raw["runs"]) == 3 * (6 * 2 + 2 + 4)
+    assert not result.met and len(result.raw["runs"]) == 3 * (len(RPS) * 2 + 2 + 4)
 
 
 def test_arrivals_are_at_a_share_of_the_apps_own_maximum_and_the_kinder_app_is_told(runs):
@@ -50,6 +50,7 @@ def test_arrivals_are_at_a_share_of_the_apps_own_maximum_and_the_kinder_app_is_t
 def test_what_cores_of_their_own_bring_is_told(runs):
     result = gateway._measured({name: name for name in RPS}, lambda: 1400.0, 3, lambda _: None)
     assert "requests/s 1.25 times (1.25 … 1.25), p95 0.83 times (0.83 … 0.83)" in result.notes[-2]
+    assert "without SCHED_BATCH: HTTP 1.12 times (1.12 … 1.12), gRPC 1.25 times (1.25 … 1.25)" in result.notes[-2]
 
 
 def test_what_is_asked_is_set_against_what_no_server_can_pass(runs):

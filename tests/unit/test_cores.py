@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tutorial_lib import cli_gateway, cores
-from tutorial_lib.cores import checked_cores, on_cores, split_cores
+from tutorial_lib.cores import checked_cores, on_cores, split_cores, under_sched_batch
 from tutorial_lib.errors import ServerError
 from tutorial_lib.server.options import ServerOptions
 from tutorial_lib.versions import cpu_count
@@ -75,6 +75,27 @@ def test_children_get_the_cores_and_this_thread_gets_its_own_back():
     with on_cores(None):
         assert os.sched_getaffinity(0) == before
     assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="this system has no such policy")
+def test_children_get_the_policy_and_this_thread_gets_its_own_back():
+    before = os.sched_getscheduler(0)
+    asked = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0) == os.SCHED_BATCH)"]
+    with pytest.raises(KeyError), under_sched_batch(True):
+        assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "True\n"
+        raise KeyError
+    assert os.sched_getscheduler(0) == before
+    with under_sched_batch(False):
+        assert os.sched_getscheduler(0) == before
+
+
+def test_a_system_without_the_policy_or_that_refuses_it_is_named(monkeypatch):
+    monkeypatch.setattr(os, "sched_setscheduler", MagicMock(side_effect=PermissionError(1, "no")), raising=False)
+    with pytest.raises(ServerError, match=r"does not give it \(\[Errno 1\] no\)"), under_sched_batch(True):
+        pytest.fail("nothing starts")
+    monkeypatch.delattr(os, "SCHED_BATCH", raising=False)
+    with pytest.raises(ServerError, match="sched_batch: found a system"), under_sched_batch(True):
+        pytest.fail("nothing starts")
 
 
 def test_a_gateway_gets_one_core_and_triton_the_others(usable, monkeypatch):

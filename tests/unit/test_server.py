@@ -122,6 +122,15 @@ def test_docker_hears_of_the_cores():
     assert not any("cpuset" in part for part in (*docker_command(OPTIONS), compose_text(OPTIONS)))
 
 
+def test_a_container_sets_the_policy_itself():
+    options = ServerOptions(repositories=(Path("/m"),), sched_batch=True)
+    (service,) = yaml.safe_load(compose_text(options))["services"].values()
+    command = docker_command(options)
+    assert command[command.index(service["image"]) + 1 :] == service["command"]
+    assert service["command"][:4] == ["chrt", "--batch", "0", "tritonserver"]
+    assert "chrt" not in docker_command(OPTIONS)
+
+
 @pytest.mark.parametrize("name", ["a:b", "a,b", "a$b", 'a"b', "a=b", "$HOME,:x"])
 def test_a_repository_whose_path_means_something_to_docker(name):
     options = ServerOptions(repositories=(Path("/m") / name,))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 LEVELS = (16, 64)
 MOST_INSTANCES = 8  # a process each
+MOST_IN_A_RUN = 16  # of Triton directly, instead of 8: a part of a run's cost is the same whatever is in it
 SECONDS = 1.5
 # at 80 % of what a server can do its queue forgets slowly: shorter runs say mostly how their arrivals fell
 POISSON_SECONDS = 15.0
@@ -47,6 +48,7 @@ DIRECT = 7  # times the naive app, asked of Triton without a gateway
 NAIVE, NAIVE_ONE, GATEWAY = "naive app", "naive app, one PyTorch thread", "gateway + Triton"
 MIXED = "gateway + Triton, all cores for both"
 DIRECT_GRPC, DIRECT_HTTP = "Triton directly, gRPC", "Triton directly, HTTP"
+OTHER_GRPC, OTHER_HTTP = f"{DIRECT_GRPC}, not under SCHED_BATCH", f"{DIRECT_HTTP}, not under SCHED_BATCH"
 
 
 def network() -> nn.Module:
@@ -58,7 +60,8 @@ def run(*, repeats: int, say: Callable[[str], None]) -> Result:
     """Measure the naive app, the gateway and Triton itself in turn.
 
     The gateway has one core and its Triton the others, with as many instances; measured once more without that.
-    Triton without a gateway has an instance for each core, which a host policy keeps there.
+    Triton without a gateway has an instance for each core, which a host policy keeps there, and runs under SCHED_BATCH;
+    measured once more without that.
 
     Raises:
         ServerError: one of them does not start.
@@ -75,11 +78,13 @@ def run(*, repeats: int, say: Callable[[str], None]) -> Result:
         apart, mixed, alone = (Path(place) / name for name in ("apart", "mixed", "alone"))
         add_model(made.onnx, apart, name=MODEL, instances=min(len(theirs), count) if theirs else count)
         add_model(made.onnx, mixed, name=MODEL, instances=count)
-        add_model(made.onnx, alone, name=MODEL)
+        add_model(made.onnx, alone, name=MODEL, max_batch_size=MOST_IN_A_RUN)
+        on_each_core = _one_on_each_core(alone / MODEL / "config.pbtxt")
         with (
             serve(apart, cores=theirs) as behind,
             serve(mixed) as shared,
-            serve(alone, extra_arguments=_one_on_each_core(alone / MODEL / "config.pbtxt")) as server,
+            serve(alone, extra_arguments=on_each_core, sched_batch=True) as server,
+            serve(alone, extra_arguments=on_each_core) as other,
             start_gateway(behind, models=[MODEL], cores=ours) as gateway,
             start_gateway(shared, models=[MODEL]) as gateway_mixed,
         ):
@@ -95,6 +100,8 @@ def run(*, repeats: int, say: Callable[[str], None]) -> Result:
                 MIXED: EndpointTarget(f"{gateway_mixed.url}/predict", bodies=bodies, label=shared.label),
                 DIRECT_GRPC: triton_target(server, MODEL, tensors, protocol="grpc"),
                 DIRECT_HTTP: triton_target(server, MODEL, tensors, protocol="http"),
+                OTHER_GRPC: triton_target(other, MODEL, tensors, protocol="grpc"),
+                OTHER_HTTP: triton_target(other, MODEL, tensors, protocol="http"),
             }
             say(server.label)
             return _measured(targets, lambda: _without_server(made.onnx), repeats, say)
@@ -186,10 +193,12 @@ def _measured(
         f"better; against that kind: {kind:.1f} times the requests/s, p95 {kind_p95:.1f} times lower."
     ]
     gain, gain_p95 = ratios(most[GATEWAY], most[MIXED]), ratios(p95[GATEWAY], p95[MIXED])
+    batch_http, batch_grpc = ratios(most[DIRECT_HTTP], most[OTHER_HTTP]), ratios(most[DIRECT_GRPC], most[OTHER_GRPC])
     notes += [
         "With more than one core the gateway has one of its own and its Triton the others. Against both on all cores:\n"
         f"requests/s {_times(gain)}, p95 {_times(gain_p95)}.\nTriton directly has an instance for each core, kept "
-        f"there by a host policy, and a pool of {max(LEVELS)} gRPC requests."
+        f"there by a host policy, runs of at most {MOST_IN_A_RUN}, a pool of {max(LEVELS)} gRPC requests, and the policy "
+        f"SCHED_BATCH.\nAgainst the same without SCHED_BATCH: HTTP {_times(batch_http)}, gRPC {_times(batch_grpc)}."
     ]
     above = statistics.median(ratios(bare, most[NAIVE]))
     notes += [

@@ -55,7 +55,7 @@ def docker_command(
     command += [part for key in PORTS for part in ("-p", f"{LOOPBACK}:{ports[key]}:{PORTS[key]}")]
     for path, inside in mounts(options).items():  # not -v: it takes a colon in the path for its own
         command += ["--mount", f"type=bind,{_csv_field(f'source={path}')},target={inside},readonly"]
-    return [*command, image(tag), "tritonserver", *options.arguments(tuple(mounts(options).values()))]
+    return [*command, image(tag), *_tritonserver(options)]
 
 
 def shell_text(command: list[str]) -> str:
@@ -77,7 +77,7 @@ def compose_text(options: ServerOptions, *, ports: Mapping[str, int] = PORTS, ta
     """
     service: dict[str, object] = {
         "image": image(tag),
-        "command": ["tritonserver", *options.arguments(tuple(mounts(options).values()))],
+        "command": _tritonserver(options),
         "init": True,
         "shm_size": SHARED_MEMORY,
         "ulimits": {"memlock": -1, "stack": STACK_BYTES},
@@ -99,6 +99,12 @@ def compose_text(options: ServerOptions, *, ports: Mapping[str, int] = PORTS, ta
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
     # compose puts a variable's value where it reads a dollar sign
     return yaml.safe_dump({"services": {"triton": service}}, sort_keys=False).replace("$", "$$")
+
+
+def _tritonserver(options: ServerOptions) -> list[str]:
+    """The command inside the container; its policy is set there, because Docker has no option for it."""
+    policy = ["chrt", "--batch", "0"] if options.sched_batch else []
+    return [*policy, "tritonserver", *options.arguments(tuple(mounts(options).values()))]
 
 
 def _list(cores: tuple[int, ...]) -> str:

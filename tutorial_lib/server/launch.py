@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from tutorial_lib.cores import checked_cores, on_cores
+from tutorial_lib.cores import checked_cores, on_cores, under_sched_batch
 from tutorial_lib.errors import RepositoryError, ServerError, WorkshopError
 from tutorial_lib.paths import workspace
 from tutorial_lib.repository.layout import find_repository
@@ -57,6 +57,7 @@ def serve(
     image_tag: str = TARGET,
     gpus: str = "",
     cores: Iterable[int] | None = None,
+    sched_batch: bool = False,
 ) -> Server:
     """Start a Triton server for this Python process, or find the one that runs already.
 
@@ -82,6 +83,8 @@ def serve(
         image_tag: the NGC release, on the container tier.
         gpus: Docker's --gpus value, on the container tier.
         cores: numbers of the cores it may use, as for `taskset -c` and Docker's --cpuset-cpus; None for all.
+        sched_batch: run it under Linux's SCHED_BATCH, as `chrt --batch 0` does: more requests a second where all
+            cores are busy (`./workshop bench gateway` says how many).
 
     Raises:
         RepositoryError: the repository or a named model is not there, or its weights are not made yet.
@@ -100,8 +103,11 @@ def serve(
         )
     if tier == "attached" and not url:
         raise ServerError("tier 'attached': found no url.", action="Give url='http://HOST:8000'.")
-    if url and cores is not None:
-        raise ServerError("cores: found with url; a server that runs already keeps its own.", action="Leave one out.")
+    for name, given in (("cores", cores is not None), ("sched_batch", sched_batch)):
+        if url and given:
+            raise ServerError(
+                f"{name}: found with url; a server that runs already keeps its own.", action="Leave one out."
+            )
     if url:
         others = os.environ.get("TRITON_GRPC_URL"), os.environ.get("TRITON_METRICS_URL")
         return remember(("attached", url, *others), lambda: attach(url))
@@ -114,13 +120,14 @@ def serve(
         disable_auto_complete_config=disable_auto_complete_config,
         backend_config=dict(backend_config or {}),
         cores=checked_cores(cores),
+        sched_batch=sched_batch,
         extra_arguments=tuple(extra_arguments),
     )
     ports = {"http": http_port, "grpc": grpc_port, "metrics": metrics_port}
     key = (tier, repr(options), tuple(ports.items()), image_tag, gpus, str(workspace().root))
 
     def start() -> Server:
-        with on_cores(options.cores):
+        with on_cores(options.cores), under_sched_batch(options.sched_batch):
             return _start(options, ports, tier, startup_timeout_s, image_tag, gpus)
 
     return remember(key, start)

@@ -27,6 +27,7 @@ class ServerOptions:
         exit_timeout_s: how long a stopping server waits for requests under way, and for clients
             that keep a connection open.
         cores: numbers of the cores it may use, which is no flag of Triton's; None for all.
+        sched_batch: run under Linux's SCHED_BATCH, which is no flag of Triton's either.
         extra_arguments: passed through unchanged, last.
     """
 
@@ -39,6 +40,7 @@ class ServerOptions:
     backend_config: Mapping[tuple[str, str], str] = field(default_factory=dict)
     exit_timeout_s: int = 3
     cores: tuple[int, ...] | None = None
+    sched_batch: bool = False
     extra_arguments: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
