@@ -197,8 +197,8 @@ def _measured(
     notes += [
         "With more than one core the gateway has one of its own and its Triton the others. Against both on all cores:\n"
         f"requests/s {_times(gain)}, p95 {_times(gain_p95)}.\nTriton directly has an instance for each core, kept "
-        f"there by a host policy, runs of at most {MOST_IN_A_RUN}, a pool of {max(LEVELS)} gRPC requests, and the policy "
-        f"SCHED_BATCH.\nAgainst the same without SCHED_BATCH: HTTP {_times(batch_http)}, gRPC {_times(batch_grpc)}."
+        f"there by a host policy, runs of at most {MOST_IN_A_RUN}, a pool of {max(LEVELS)} gRPC requests\nand "
+        f"the policy SCHED_BATCH; against the same without that: HTTP {_times(batch_http)}, gRPC {_times(batch_grpc)}."
     ]
     above = statistics.median(ratios(bare, most[NAIVE]))
     notes += [
