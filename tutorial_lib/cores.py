@@ -63,28 +63,39 @@ def on_cores(cores: tuple[int, ...] | None) -> Iterator[None]:
 def under_sched_batch(wanted: bool) -> Iterator[None]:
     """What this thread starts inside runs under Linux's SCHED_BATCH, as under `chrt --batch 0`.
 
-    Its threads do not interrupt one another when they wake up. Source: sched(7), "SCHED_BATCH".
+    A thread of such a program that wakes up does not interrupt the one that runs, and other programs may come
+    before it. Source: sched(7), "SCHED_BATCH".
 
     Args:
         wanted: False changes nothing.
 
     Raises:
-        ServerError: this system has no such policy, or does not allow it.
+        ServerError: this system has no such policy, or does not allow it; or this process has one of its own.
     """
     if not wanted:
         yield
         return
-    try:
-        before = os.sched_getscheduler(0), os.sched_getparam(0)
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    except (AttributeError, OSError) as error:
-        raise ServerError(
-            f"sched_batch: found a system that does not give it ({error}), expected Linux.", action="Leave it out."
-        ) from error
+    before, problem = _policy(), ""
+    if before is None:
+        problem = "a system without such policies, expected Linux"
+    elif before not in (os.SCHED_OTHER, os.SCHED_BATCH):  # from others the way back may be barred
+        problem = f"a process under policy {before}, expected an ordinary one, SCHED_OTHER"
+    else:
+        try:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        except OSError as error:
+            problem = f"that this process may not change its policy: {error.strerror}"
+    if problem:
+        raise ServerError(f"sched_batch: found {problem}.", action="Leave it out.")
     try:
         yield
     finally:
-        os.sched_setscheduler(0, *before)
+        os.sched_setscheduler(0, before, os.sched_param(0))
+
+
+def _policy() -> int | None:
+    """This thread's scheduling policy; None where there are none."""
+    return os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") and hasattr(os, "SCHED_BATCH") else None
 
 
 def split_cores() -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:

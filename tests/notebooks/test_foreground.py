@@ -63,6 +63,13 @@ def start(tmp_path):
     wait_for(lambda: not processes_naming(str(tmp_path / "workspace")), what="the end of all processes")
 
 
+def child_with(word, parent):
+    """The child that has the word on its command line; one that is just being started has none yet."""
+    children = psutil.Process(parent).children
+    (found,) = wait_for(lambda: [child for child in children() if word in child.cmdline()], what=f"a child {word}")
+    return found
+
+
 def ask(url, token, path, **body):
     """Jupyter's REST interface with a token."""
     base = "{0.scheme}://{0.netloc}".format(urlsplit(url))
@@ -80,8 +87,8 @@ def test_lab_has_a_token_the_right_kernel_and_ends_with_its_kernels(start, numbe
     specs = ask(url, token, "kernelspecs").json()["kernelspecs"]
     assert specs["python3"]["spec"]["argv"][0] == sys.executable
     assert ask(url, token, "kernels", name="python3").status_code == 201
-    server = next(child for child in psutil.Process(process.pid).children() if "jupyterlab" in child.cmdline())
-    kernel = next(child for child in server.children() if "ipykernel_launcher" in child.cmdline())
+    server = child_with("jupyterlab", process.pid)
+    kernel = child_with("ipykernel_launcher", server.pid)
     listening = {entry.laddr.ip for entry in server.net_connections() if entry.status == psutil.CONN_LISTEN}
     assert listening == {"127.0.0.1"}
     process.send_signal(number)

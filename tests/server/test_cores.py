@@ -67,17 +67,16 @@ def test_cores_that_are_not_there_start_nothing(start):
 
 
 def test_sched_batch_holds_for_every_thread_and_for_models_loaded_later(tmp_path):
-    repository = write_echo(tmp_path)
-    with serve(repository, sched_batch=True) as server:
-        assert server is not serve(repository), "another server"
-        assert os.sched_getscheduler(0) == os.SCHED_OTHER, "of this process"
+    repository, before = write_echo(tmp_path), os.sched_getscheduler(0)
+    with serve(repository, sched_batch=True) as server, serve(repository) as other:
+        assert server is not other and serve(repository, sched_batch=True) is server
+        assert os.sched_getscheduler(0) == before, "of this process"
         server.unload("echo")
         server.load("echo")
         assert server.health("echo")
         assert psutil.Process(server.process.pid).children(recursive=True), "the model's instance"
         assert of_all_threads(server.process.pid, os.sched_getscheduler) == {os.SCHED_BATCH}
-        assert of_all_threads(serve(repository).process.pid, os.sched_getscheduler) == {os.SCHED_OTHER}
-        serve(repository).stop()
+        assert of_all_threads(other.process.pid, os.sched_getscheduler) == {before}
 
 
 @pytest.mark.parametrize(("name", "value"), [("cores", [0]), ("sched_batch", True)])

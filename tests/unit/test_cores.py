@@ -89,13 +89,28 @@ def test_children_get_the_policy_and_this_thread_gets_its_own_back():
         assert os.sched_getscheduler(0) == before
 
 
-def test_a_system_without_the_policy_or_that_refuses_it_is_named(monkeypatch):
-    monkeypatch.setattr(os, "sched_setscheduler", MagicMock(side_effect=PermissionError(1, "no")), raising=False)
-    with pytest.raises(ServerError, match=r"does not give it \(\[Errno 1\] no\)"), under_sched_batch(True):
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="this system has no such policy")
+def test_who_may_not_change_the_policy_or_has_one_of_its_own_is_told(monkeypatch):
+    refused = MagicMock(side_effect=PermissionError(1, "not permitted"))
+    monkeypatch.setattr(os, "sched_setscheduler", refused)
+    with pytest.raises(ServerError, match="may not change its policy: not permitted"), under_sched_batch(True):
         pytest.fail("nothing starts")
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_RR)
+    with pytest.raises(ServerError, match="a process under policy 2, expected"), under_sched_batch(True):
+        pytest.fail("nothing starts")
+    assert refused.call_count == 1
+
+
+def test_a_system_without_policies_is_told(monkeypatch):
     monkeypatch.delattr(os, "SCHED_BATCH", raising=False)
-    with pytest.raises(ServerError, match="sched_batch: found a system"), under_sched_batch(True):
+    with pytest.raises(ServerError, match="sched_batch: found a system without such policies"), under_sched_batch(True):
         pytest.fail("nothing starts")
+
+
+@pytest.mark.parametrize("given", ["no", 1, None, "batch"], ids=repr)
+def test_the_policy_is_wanted_or_not(given):
+    with pytest.raises(ServerError, match="sched_batch: found .*, expected True or False"):
+        ServerOptions(repositories=(Path("/m"),), sched_batch=given)
 
 
 def test_a_gateway_gets_one_core_and_triton_the_others(usable, monkeypatch):

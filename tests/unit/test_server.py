@@ -128,6 +128,7 @@ def test_a_container_sets_the_policy_itself():
     command = docker_command(options)
     assert command[command.index(service["image"]) + 1 :] == service["command"]
     assert service["command"][:4] == ["chrt", "--batch", "0", "tritonserver"]
+    assert "\n  chrt \\\n  --batch 0 \\\n  tritonserver \\\n" in shell_text(command)
     assert "chrt" not in docker_command(OPTIONS)
 
 

@@ -72,7 +72,10 @@ def run(*, repeats: int, say: Callable[[str], None]) -> Result:
     return Result(
         targets,
         raw,
-        notes=["Against perf_analyzer the last column is our number over its, less 1; latency from sending, as there."],
+        notes=[
+            "Against perf_analyzer the last column is our number over its, less 1; latency from sending, as there.\n"
+            + ("The generators have one core, the server the others." if split_cores()[0] else "All share one core.")
+        ],
     )
 
 

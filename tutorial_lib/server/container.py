@@ -63,7 +63,7 @@ def shell_text(command: list[str]) -> str:
     lines, words = [], list(command)
     while words:
         word = words.pop(0)
-        takes_value = word in ("-p", "--mount", "--ulimit") and words
+        takes_value = word in ("-p", "--mount", "--ulimit", "--batch") and words
         lines.append(shlex.join([word, words.pop(0)] if takes_value else [word]))
     head = " ".join(lines[:2])
     return " \\\n  ".join([head, *lines[2:]])

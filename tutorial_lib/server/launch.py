@@ -83,8 +83,8 @@ def serve(
         image_tag: the NGC release, on the container tier.
         gpus: Docker's --gpus value, on the container tier.
         cores: numbers of the cores it may use, as for `taskset -c` and Docker's --cpuset-cpus; None for all.
-        sched_batch: run it under Linux's SCHED_BATCH, as `chrt --batch 0` does: more requests a second where all
-            cores are busy (`./workshop bench gateway` says how many).
+        sched_batch: run it under Linux's SCHED_BATCH, as `chrt --batch 0` does. That may give more requests a second
+            where all cores are busy (`./workshop bench gateway` says how many); other programs may come before it.
 
     Raises:
         RepositoryError: the repository or a named model is not there, or its weights are not made yet.
@@ -127,7 +127,7 @@ def serve(
     key = (tier, repr(options), tuple(ports.items()), image_tag, gpus, str(workspace().root))
 
     def start() -> Server:
-        with on_cores(options.cores), under_sched_batch(options.sched_batch):
+        with on_cores(options.cores), under_sched_batch(options.sched_batch and tier != "container"):
             return _start(options, ports, tier, startup_timeout_s, image_tag, gpus)
 
     return remember(key, start)

@@ -49,6 +49,8 @@ class ServerOptions:
             raise ServerError(
                 f"cores: found {cores!r}, expected numbers from 0 on.", action="Give such as cores=(0, 1)."
             )
+        if type(self.sched_batch) is not bool:
+            raise ServerError(f"sched_batch: found {self.sched_batch!r}, expected True or False.")
 
     def arguments(self, repositories: tuple[str, ...] | None = None) -> list[str]:
         """The command line flags.
